@@ -1,0 +1,48 @@
+# Each target sets itself up: it makes a virtual environment in $(VENV) with what it needs.
+#
+#   make demo    read real compressed images, print what they are, leave pictures in demo/
+#   make test    the whole test suite
+#   make lint    formatting and spelling
+#   make docs    the documentation, in docs/_build/html
+#
+# PYTHON names the interpreter (3.11 or later), VENV the folder of the environment.
+
+PYTHON ?= python3
+VENV ?= .venv
+CC ?= cc
+BIN = $(VENV)/bin
+SOURCES = pyproject.toml setup.py fitscodecs/_native.pyx $(wildcard cextern/fitscodecs/*.[ch])
+
+.PHONY: demo test lint docs check clean
+
+demo: $(VENV)/cli.done
+	$(BIN)/python -m fitscodecs.cli.demo demo
+
+test: $(VENV)/test.done
+	$(BIN)/python -X dev -W error -m pytest $(PYTEST)
+
+lint: $(VENV)/lint.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell $(shell git ls-files | grep -v -e '^tests/oracles' -e '^tests/data' -e '\.png$$')
+	$(BIN)/clang-format --dry-run -Werror cextern/fitscodecs/*.[ch] tests/c/*.[ch]
+
+docs: $(VENV)/docs.done
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# An environment with one of the extras of pyproject.toml; rebuilt when the C or Cython changed.
+$(VENV)/%.done: $(SOURCES) | check
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[$*]'
+	touch $@
+
+# What has to be on the machine; each missing thing is named in one line.
+check:
+	@command -v $(PYTHON) >/dev/null || { echo "missing: Python 3.11 or later (no command $(PYTHON); set PYTHON=...)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "missing: Python 3.11 or later ($(PYTHON) is `$(PYTHON) -V 2>&1`; set PYTHON=...)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "missing: the venv module of $(PYTHON) (Debian: apt install python3-venv)"; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(os.path.join(s.get_path("include"), "Python.h")))' || { echo "missing: the C headers of $(PYTHON) (Debian: apt install python3-dev)"; exit 1; }
+	@command -v $(firstword $(CC)) >/dev/null || { echo "missing: a C compiler (no command $(firstword $(CC)); Debian: apt install gcc)"; exit 1; }
+
+clean:
+	rm -rf build demo docs/_build $(VENV) fitscodecs/_native.c fitscodecs/*.so *.egg-info

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the CPU can do, asked once by whoever calls fitscodecs_init(). */
+#include "fitscodecs.h"
+
+unsigned fitscodecs_cpu_features(void)
+{
+    unsigned features = 0;
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+    /* The compiler's own check, which includes that the operating system saves the registers. */
+    __builtin_cpu_init();
+    features |= __builtin_cpu_supports("sse4.1") ? FITSCODECS_CPU_SSE41 : 0;
+    features |= __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")
+                    ? FITSCODECS_CPU_AVX2
+                    : 0;
+    features |= __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
+                    ? FITSCODECS_CPU_AVX512
+                    : 0;
+#elif defined(__aarch64__) || defined(_M_ARM64)
+    features |= FITSCODECS_CPU_NEON; /* part of the architecture */
+#endif
+    return features;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Quantized tiles back to floats (FITS Standard 4.0, section 10.2):
+ *
+ *     pixel = (integer - R + 0.5) * scale + zero      with dither R
+ *     pixel = integer * scale + zero                  without
+ *
+ * in double, with a rounding after each operation (compile with -ffp-contract=off), and then, for
+ * float images, one more to single precision.  An integer equal to the blank value is NaN; that is
+ * asked first.  With SUBTRACTIVE_DITHER_2 one integer is exactly 0.
+ */
+#include "dither.h"
+
+#include <math.h>
+
+/* Pixels that go through all loops before the next ones: small for the cache. */
+#define CHUNK 1024
+
+/* The loops of one pair of types, see dequantize_template.h. */
+struct loops {
+    void (*plain)(const void *restrict in, size_t n, double scale, double zero,
+                  void *restrict out);
+    void (*dithered)(const void *restrict in, const float *restrict table, size_t n, double scale,
+                     double zero, void *restrict out);
+    void (*replace)(const void *restrict in, size_t n, int64_t special, double value,
+                    void *restrict out);
+    size_t integer_nbytes, pixel_nbytes;
+};
+
+#define INTEGER uint8_t
+#define PIXEL float
+#define SUFFIX _u8_f32
+#include "dequantize_template.h"
+
+#define INTEGER int16_t
+#define PIXEL float
+#define SUFFIX _i16_f32
+#include "dequantize_template.h"
+
+#define INTEGER int32_t
+#define PIXEL float
+#define SUFFIX _i32_f32
+#include "dequantize_template.h"
+
+#define INTEGER int64_t
+#define PIXEL float
+#define SUFFIX _i64_f32
+#include "dequantize_template.h"
+
+#define INTEGER uint8_t
+#define PIXEL double
+#define SUFFIX _u8_f64
+#include "dequantize_template.h"
+
+#define INTEGER int16_t
+#define PIXEL double
+#define SUFFIX _i16_f64
+#include "dequantize_template.h"
+
+#define INTEGER int32_t
+#define PIXEL double
+#define SUFFIX _i32_f64
+#include "dequantize_template.h"
+
+#define INTEGER int64_t
+#define PIXEL double
+#define SUFFIX _i64_f64
+#include "dequantize_template.h"
+
+/* NULL for a type that is not an integer. */
+static const struct loops *find_loops(enum fitscodecs_pixel type, bool is_f64)
+{
+    switch (type) {
+    case FITSCODECS_U8:
+        return is_f64 ? &loops_u8_f64 : &loops_u8_f32;
+    case FITSCODECS_I16:
+        return is_f64 ? &loops_i16_f64 : &loops_i16_f32;
+    case FITSCODECS_I32:
+        return is_f64 ? &loops_i32_f64 : &loops_i32_f32;
+    case FITSCODECS_I64:
+        return is_f64 ? &loops_i64_f64 : &loops_i64_f32;
+    default:
+        return NULL;
+    }
+}
+
+/* Whether the type can hold the value; if not, no pixel is equal to it. */
+static bool holds(enum fitscodecs_pixel type, int64_t value)
+{
+    switch (type) {
+    case FITSCODECS_U8:
+        return value >= 0 && value <= UINT8_MAX;
+    case FITSCODECS_I16:
+        return value >= INT16_MIN && value <= INT16_MAX;
+    case FITSCODECS_I32:
+        return value >= INT32_MIN && value <= INT32_MAX;
+    default:
+        return true;
+    }
+}
+
+/* Dequantize the next n pixels, which may lie on several runs of the dither table. */
+static void subtract_dither(const struct loops *loops, struct dither *dither, const char *in,
+                            size_t n, double scale, double zero, char *out)
+{
+    while (n > 0) {
+        size_t length;
+        const float *table = dither_run(dither, n, &length);
+        loops->dithered(in, table, length, scale, zero, out);
+        in += length * loops->integer_nbytes;
+        out += length * loops->pixel_nbytes;
+        n -= length;
+    }
+}
+
+enum fitscodecs_status fitscodecs_dequantize(enum fitscodecs_dither method, int64_t seed,
+                                             int64_t row, const void *integers,
+                                             enum fitscodecs_pixel type, size_t npixels,
+                                             double scale, double zero, bool has_blank,
+                                             int64_t blank, void *out, bool is_f64,
+                                             struct fitscodecs_result *result)
+{
+    const struct loops *loops = find_loops(type, is_f64);
+    const char *in = integers;
+    char *to = out;
+    bool is_dithered = method != FITSCODECS_NO_DITHER;
+    bool has_zero =
+        method == FITSCODECS_SUBTRACTIVE_DITHER_2 && holds(type, FITSCODECS_ZERO_INTEGER);
+    struct dither dither = {0};
+    enum fitscodecs_status status;
+
+    *result = (struct fitscodecs_result){0};
+    if (loops == NULL) {
+        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
+                               "quantized pixels of a type that is not an integer", 0, 0);
+    }
+    status = fitscodecs_dither_check(method, row, seed, result);
+    if (status != FITSCODECS_OK) {
+        return status;
+    }
+    if (is_dithered) {
+        dither_start(&dither, row, seed);
+    }
+    has_blank = has_blank && holds(type, blank);
+    while (npixels > 0) {
+        size_t n = npixels < CHUNK ? npixels : CHUNK;
+        if (is_dithered) {
+            subtract_dither(loops, &dither, in, n, scale, zero, to);
+        } else {
+            loops->plain(in, n, scale, zero, to);
+        }
+        if (has_zero) {
+            loops->replace(in, n, FITSCODECS_ZERO_INTEGER, 0.0, to);
+        }
+        if (has_blank) { /* last, because it wins if both are the same integer */
+            loops->replace(in, n, blank, NAN, to);
+        }
+        in += n * loops->integer_nbytes;
+        to += n * loops->pixel_nbytes;
+        npixels -= n;
+    }
+    return FITSCODECS_OK;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fitscodecs: the algorithms of FITS tiled-image compression (FITS Standard 4.0, section 10).
+ *
+ * The whole public interface.  Rules that hold for every function:
+ *
+ *  - Each input comes with its length and each output with its capacity; a size found inside a
+ *    stream is checked against what the caller said, never used instead of it.
+ *  - Nothing is printed, nothing aborts, nothing is allocated: scratch memory is the caller's.
+ *  - No function keeps state between calls; all may run at once in any number of threads.  The one
+ *    thing that is written once is the table of kernels and dither values, by fitscodecs_init().
+ *  - Pixels are in native byte order, the fast axis (FITS axis 1) contiguous.
+ *  - An output is undefined unless FITSCODECS_OK is returned.
+ */
+#ifndef FITSCODECS_H
+#define FITSCODECS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FITSCODECS_MAX_PARAMETERS 4
+#define FITSCODECS_MAX_DIMENSIONS 32
+
+enum fitscodecs_status {
+    FITSCODECS_OK = 0,
+    FITSCODECS_SHORT_INPUT,     /* the stream ends before the last pixel */
+    FITSCODECS_BAD_DATA,        /* the stream holds something its format does not allow */
+    FITSCODECS_BAD_PARAMETER,   /* a parameter or the tile's shape is outside what the codec defines */
+    FITSCODECS_SHORT_OUTPUT,    /* the output or scratch capacity is too small */
+    FITSCODECS_VALUE_RANGE,     /* a pixel is outside what the codec or the image's type can hold */
+    FITSCODECS_NOT_QUANTIZABLE, /* the tile must be stored without quantization */
+};
+
+/*
+ * What a call found.  'detail' is a static text that may contain {found} and {wanted}, to be
+ * replaced by the two numbers: "block code {found}, wanted at most {wanted}".  It is NULL when the
+ * status is FITSCODECS_OK.
+ */
+struct fitscodecs_result {
+    size_t nbytes; /* encode: bytes written; decode: bytes of the stream that were used */
+    const char *detail;
+    int64_t found;
+    int64_t wanted;
+};
+
+/* One tile as a codec sees it: its shape and the parameters of its codec. */
+struct fitscodecs_tile {
+    size_t nx; /* pixels along the fast axis */
+    size_t ny; /* product of the other axes; the slow axis of a two-dimensional codec */
+    int64_t parameters[FITSCODECS_MAX_PARAMETERS]; /* in the order of fitscodecs_codec.parameters */
+};
+
+/*
+ * One compression algorithm.  Everything that loops over codecs (the Python wrapper, the damage
+ * tests, the fuzzer) uses this table and knows no codec by name.
+ */
+struct fitscodecs_codec {
+    const char *name; /* value of ZCMPTYPE */
+
+    /* ZNAMEs in the order of fitscodecs_tile.parameters, ended by NULL. */
+    const char *parameters[FITSCODECS_MAX_PARAMETERS + 1];
+
+    /* Check shape and parameters.  The other functions may be called only after this said OK. */
+    enum fitscodecs_status (*check)(const struct fitscodecs_tile *tile,
+                                    struct fitscodecs_result *result);
+
+    /* Bytes of one pixel in the pixel buffers: 1 (unsigned), 2, 4 or 8 (signed). */
+    size_t (*pixel_nbytes)(const struct fitscodecs_tile *tile);
+
+    /* Largest number of bytes that encode can write for this tile; SIZE_MAX if that overflows. */
+    size_t (*encode_bound)(const struct fitscodecs_tile *tile);
+
+    /* Scratch that encode and decode need, in bytes, to be aligned for int64_t; SIZE_MAX if that
+     * overflows. */
+    size_t (*scratch_nbytes)(const struct fitscodecs_tile *tile);
+
+    /* Encode nx * ny pixels; result->nbytes is the length of the stream. */
+    enum fitscodecs_status (*encode)(const struct fitscodecs_tile *tile, const void *pixels,
+                                     uint8_t *out, size_t out_nbytes, void *scratch,
+                                     struct fitscodecs_result *result);
+
+    /* Decode exactly nx * ny pixels.  Surplus bytes at the end of 'in' are ignored:
+     * result->nbytes says how many were used. */
+    enum fitscodecs_status (*decode)(const struct fitscodecs_tile *tile, const uint8_t *in,
+                                     size_t in_nbytes, void *pixels, void *scratch,
+                                     struct fitscodecs_result *result);
+};
+
+/* The list of codecs, ended by NULL, and a search in it by ZCMPTYPE (NULL if there is none). */
+extern const struct fitscodecs_codec *const fitscodecs_codecs[];
+const struct fitscodecs_codec *fitscodecs_find_codec(const char *name);
+
+/*
+ * Fill the dither table and the kernel table.  Call once before anything else; calling it again
+ * is harmless while no other function runs.  'cpu_features' limits the kernels to an instruction
+ * set, a combination of the bits below that fitscodecs_cpu_features() reported.
+ */
+void fitscodecs_init(unsigned cpu_features);
+
+#define FITSCODECS_CPU_SSE41 1u
+#define FITSCODECS_CPU_AVX2 2u
+#define FITSCODECS_CPU_AVX512 4u
+#define FITSCODECS_CPU_NEON 8u
+unsigned fitscodecs_cpu_features(void);
+
+enum fitscodecs_pixel { /* type of a pixel in an image or a tile */
+    FITSCODECS_U8,
+    FITSCODECS_I16,
+    FITSCODECS_I32,
+    FITSCODECS_I64,
+    FITSCODECS_F32,
+    FITSCODECS_F64,
+};
+
+/* ---------------------------------------------------------------- quantization (section 10.2) */
+
+enum fitscodecs_dither {
+    FITSCODECS_NO_DITHER = 0,
+    FITSCODECS_SUBTRACTIVE_DITHER_1 = 1,
+    FITSCODECS_SUBTRACTIVE_DITHER_2 = 2,
+};
+
+#define FITSCODECS_NULL_INTEGER (-2147483647) /* stands for NaN in a quantized tile */
+#define FITSCODECS_ZERO_INTEGER (-2147483646) /* stands for 0.0 with SUBTRACTIVE_DITHER_2 */
+
+#define FITSCODECS_DITHER_LENGTH 10000
+extern float fitscodecs_dither_table[FITSCODECS_DITHER_LENGTH]; /* 0 < value < 1; Appendix I */
+extern int64_t fitscodecs_dither_last_seed; /* 1043618065 when the table is right */
+
+/* How the tiles of one image are quantized. */
+struct fitscodecs_quantizer {
+    double level; /* > 0: step = noise / level; < 0: step = -level; 0 is not allowed */
+    enum fitscodecs_dither dither;
+    int64_t seed; /* ZDITHER0, 1 .. 10000 */
+};
+
+struct fitscodecs_noise {
+    size_t ngood; /* pixels that are not NaN */
+    double minimum, maximum;     /* of the good pixels; +max, -max of the type if there is none */
+    double noise2, noise3, noise5; /* from differences of order 2, 3 and 5; 0 if not measurable */
+};
+
+/*
+ * Noise of a float tile of ny rows of nx pixels from the median absolute 2nd, 3rd and 5th order
+ * differences along rows, exactly as the field's software computes it.  'is_f64' tells double
+ * from float pixels; NaN pixels are left out.  'scratch' has fitscodecs_noise_scratch_nbytes().
+ */
+size_t fitscodecs_noise_scratch_nbytes(size_t nx, size_t ny, bool is_f64);
+void fitscodecs_noise(const void *pixels, bool is_f64, size_t nx, size_t ny, void *scratch,
+                      struct fitscodecs_noise *noise);
+
+/*
+ * Quantize a float tile: 'out' gets nx * ny integers, 'scale' and 'zero' what maps them back.
+ * 'row' is the 0-based table row, which with the seed selects the dither values.  NaN becomes
+ * FITSCODECS_NULL_INTEGER.  Returns FITSCODECS_NOT_QUANTIZABLE for a tile that has to be stored
+ * losslessly (one pixel, no noise, an infinity, a range too wide for 32 bits) and
+ * FITSCODECS_BAD_PARAMETER for level 0 or NaN, or a seed outside 1 .. 10000.
+ * 'scratch' has fitscodecs_noise_scratch_nbytes().
+ */
+enum fitscodecs_status fitscodecs_quantize(const struct fitscodecs_quantizer *quantizer,
+                                           const void *pixels, bool is_f64, size_t nx, size_t ny,
+                                           int64_t row, int32_t *out, double *scale, double *zero,
+                                           void *scratch, struct fitscodecs_result *result);
+
+/* Quantize with a scale and zero point that are given; never refuses, saturates at the ends of
+ * the 32-bit range that is not reserved.  scale must not be 0 or NaN. */
+enum fitscodecs_status fitscodecs_quantize_with(const struct fitscodecs_quantizer *quantizer,
+                                                const void *pixels, bool is_f64, size_t npixels,
+                                                int64_t row, int32_t *out, double scale,
+                                                double zero, struct fitscodecs_result *result);
+
+/*
+ * Back from integers to floats, bit for bit as the field's software does it: double arithmetic in
+ * two roundings, then one conversion to float32.  'type' is an integer type.  A pixel equal to
+ * 'blank' (if 'has_blank') becomes a quiet NaN; with SUBTRACTIVE_DITHER_2
+ * FITSCODECS_ZERO_INTEGER becomes +0.0.  Returns FITSCODECS_BAD_PARAMETER for a type that is not
+ * an integer or, with dither, a negative row or a seed outside 1 .. 10000.
+ */
+enum fitscodecs_status fitscodecs_dequantize(enum fitscodecs_dither dither, int64_t seed,
+                                             int64_t row, const void *integers,
+                                             enum fitscodecs_pixel type, size_t npixels,
+                                             double scale, double zero, bool has_blank,
+                                             int64_t blank, void *out, bool is_f64,
+                                             struct fitscodecs_result *result);
+
+/* ------------------------------------------------------------------- many tiles in one call */
+
+/* What is the same for all tiles of one call. */
+struct fitscodecs_batch {
+    const struct fitscodecs_codec *codec;
+    int64_t parameters[FITSCODECS_MAX_PARAMETERS];
+    enum fitscodecs_pixel tile_type;  /* of the decoded tile; its size is codec->pixel_nbytes() */
+    enum fitscodecs_pixel image_type; /* of the destination */
+    int64_t offset; /* subtracted from integers before the range check (PLIO_1, section 10.4.3) */
+    bool clip;      /* integers outside the image's type: clip (lossy HCOMPRESS), else refuse */
+    bool quantized; /* integers to floats by scale and zero */
+    enum fitscodecs_dither dither;
+    int64_t seed;
+    size_t ndim;
+    const ptrdiff_t *strides; /* of the destination, in bytes, slow axis first; ndim of them */
+};
+
+/* One tile, and the part of it that is wanted.  Axes are in C order, slow axis first. */
+struct fitscodecs_job {
+    const uint8_t *in;
+    size_t in_nbytes;
+    int64_t row;           /* 0-based table row */
+    const int64_t *shape;  /* of the tile */
+    const int64_t *start;  /* first pixel that is wanted, per axis */
+    const int64_t *step;   /* distance of pixels that are wanted; may be negative */
+    const int64_t *count;  /* number of pixels that are wanted */
+    uint8_t *out;          /* where the first of them goes */
+    double scale, zero;
+    bool has_blank;
+    int64_t blank;
+    size_t used_nbytes;    /* set: bytes of the stream that were used */
+};
+
+/* Scratch for tiles of at most 'npixels' pixels, whose codec scratch is 'codec_nbytes'. */
+size_t fitscodecs_batch_scratch_nbytes(const struct fitscodecs_batch *batch, size_t npixels,
+                                       size_t codec_nbytes);
+
+/*
+ * Decode the jobs one after the other into the destination image.  Stops at the first fault, with
+ * 'ndone' the number of tiles before it.  The caller has checked that start, step, count and shape
+ * agree and that 'out' and the strides stay inside the image; everything that comes from a stream
+ * is checked here.
+ */
+enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *batch,
+                                               struct fitscodecs_job *jobs, size_t njobs,
+                                               void *scratch, size_t scratch_nbytes, size_t *ndone,
+                                               struct fitscodecs_result *result);
+
+#endif

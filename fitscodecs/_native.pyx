@@ -1,0 +1,489 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+"""
+The one door to the C library: buffers in, status to exception, the GIL released.
+
+There is no policy here.  Callers pass contiguous buffers in native byte order and of the right
+item size; lengths are checked all the same, because C is told what this module says.
+"""
+
+from cpython.buffer cimport PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc
+
+from .errors import DecodeError, EncodeError, NotQuantizable
+
+cdef extern from "fitscodecs.h" nogil:
+    ctypedef bint bool "bool"
+    const size_t FITSCODECS_MAX_PARAMETERS
+    const size_t FITSCODECS_MAX_DIMENSIONS
+    const unsigned FITSCODECS_CPU_SSE41
+    const unsigned FITSCODECS_CPU_AVX2
+    const unsigned FITSCODECS_CPU_AVX512
+    const unsigned FITSCODECS_CPU_NEON
+
+    enum fitscodecs_status:
+        FITSCODECS_OK
+        FITSCODECS_NOT_QUANTIZABLE
+    enum fitscodecs_dither:
+        FITSCODECS_NO_DITHER
+    enum fitscodecs_pixel:
+        FITSCODECS_U8
+
+    struct fitscodecs_result:
+        size_t nbytes
+        const char *detail
+        int64_t found
+        int64_t wanted
+    struct fitscodecs_tile:
+        size_t nx
+        size_t ny
+        int64_t parameters[4]
+    struct fitscodecs_codec:
+        const char *name
+        const char *parameters[5]
+        fitscodecs_status (*check)(const fitscodecs_tile *, fitscodecs_result *) noexcept nogil
+        size_t (*pixel_nbytes)(const fitscodecs_tile *) noexcept nogil
+        size_t (*encode_bound)(const fitscodecs_tile *) noexcept nogil
+        size_t (*scratch_nbytes)(const fitscodecs_tile *) noexcept nogil
+        fitscodecs_status (*encode)(const fitscodecs_tile *, const void *, uint8_t *, size_t,
+                                    void *, fitscodecs_result *) noexcept nogil
+        fitscodecs_status (*decode)(const fitscodecs_tile *, const uint8_t *, size_t, void *,
+                                    void *, fitscodecs_result *) noexcept nogil
+    struct fitscodecs_quantizer:
+        double level
+        fitscodecs_dither dither
+        int64_t seed
+    struct fitscodecs_batch:
+        const fitscodecs_codec *codec
+        int64_t parameters[4]
+        fitscodecs_pixel tile_type
+        fitscodecs_pixel image_type
+        int64_t offset
+        bool clip
+        bool quantized
+        fitscodecs_dither dither
+        int64_t seed
+        size_t ndim
+        const ptrdiff_t *strides
+    struct fitscodecs_job:
+        const uint8_t *data "in"
+        size_t in_nbytes
+        int64_t row
+        const int64_t *shape
+        const int64_t *start
+        const int64_t *step
+        const int64_t *count
+        uint8_t *out
+        double scale
+        double zero
+        bool has_blank
+        int64_t blank
+        size_t used_nbytes
+
+    const fitscodecs_codec *const fitscodecs_codecs[]
+    const fitscodecs_codec *fitscodecs_find_codec(const char *)
+    float fitscodecs_dither_table[10000]
+    int64_t fitscodecs_dither_last_seed
+    void fitscodecs_init(unsigned)
+    unsigned fitscodecs_cpu_features()
+    size_t fitscodecs_noise_scratch_nbytes(size_t, size_t, bool)
+    fitscodecs_status fitscodecs_quantize(const fitscodecs_quantizer *, const void *, bool, size_t,
+                                          size_t, int64_t, int32_t *, double *, double *, void *,
+                                          fitscodecs_result *)
+    fitscodecs_status fitscodecs_quantize_with(const fitscodecs_quantizer *, const void *, bool,
+                                               size_t, int64_t, int32_t *, double, double,
+                                               fitscodecs_result *)
+    fitscodecs_status fitscodecs_dequantize(fitscodecs_dither, int64_t, int64_t, const void *,
+                                            fitscodecs_pixel, size_t, double, double, bool,
+                                            int64_t, void *, bool, fitscodecs_result *)
+    size_t fitscodecs_batch_scratch_nbytes(const fitscodecs_batch *, size_t, size_t)
+    fitscodecs_status fitscodecs_decode_tiles(const fitscodecs_batch *, fitscodecs_job *, size_t,
+                                              void *, size_t, size_t *, fitscodecs_result *)
+
+
+FEATURES = {
+    "sse41": FITSCODECS_CPU_SSE41,
+    "avx2": FITSCODECS_CPU_AVX2,
+    "avx512": FITSCODECS_CPU_AVX512,
+    "neon": FITSCODECS_CPU_NEON,
+}
+MAX_DIMENSIONS = FITSCODECS_MAX_DIMENSIONS
+
+
+def cpu_features():
+    """Bits of FEATURES that this machine has."""
+    return fitscodecs_cpu_features()
+
+
+def init(unsigned features):
+    """Fill the dither table and choose the kernels; called once, by the package."""
+    fitscodecs_init(features)
+
+
+def dither_table():
+    """The 10,000 dither values as float32 bytes, and the last seed of their generator."""
+    return (PyBytes_FromStringAndSize(<const char *>fitscodecs_dither_table,
+                                      sizeof(fitscodecs_dither_table)),
+            fitscodecs_dither_last_seed)
+
+
+def codec_list():
+    """The codecs of the C library: ``{ZCMPTYPE: names of the parameters}``."""
+    codecs = {}
+    cdef size_t i = 0, k
+    while fitscodecs_codecs[i] != NULL:
+        names = []
+        k = 0
+        while fitscodecs_codecs[i].parameters[k] != NULL:
+            names.append(fitscodecs_codecs[i].parameters[k].decode())
+            k += 1
+        codecs[fitscodecs_codecs[i].name.decode()] = tuple(names)
+        i += 1
+    return codecs
+
+
+cdef str message(str where, fitscodecs_result *result):
+    cdef str detail = "failed" if result.detail == NULL else result.detail.decode()
+    return f"{where}: {detail.format(found=result.found, wanted=result.wanted)}"
+
+
+cdef class Buffer:
+    """A contiguous buffer of some object, held for as long as this object lives."""
+
+    cdef Py_buffer view
+    cdef bint held
+
+    def __cinit__(self, source, bint writable=False):
+        PyObject_GetBuffer(source, &self.view, PyBUF_CONTIG if writable else PyBUF_CONTIG_RO)
+        self.held = True
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.view)
+
+    cdef void require(self, Py_ssize_t nbytes) except *:
+        if self.view.len != nbytes:
+            raise ValueError(f"buffer of {self.view.len} bytes, wanted {nbytes}")
+
+
+cdef class Memory:
+    """Scratch memory; a request that overflowed arrives as the largest size and is refused."""
+
+    cdef void *data
+
+    def __cinit__(self, size_t nbytes):
+        if nbytes > <size_t>PY_SSIZE_T_MAX:
+            raise MemoryError("scratch memory for a tile is larger than the address space")
+        self.data = malloc(nbytes if nbytes else 1)
+        if self.data == NULL:
+            raise MemoryError(f"{nbytes} bytes of scratch memory for a tile")
+
+    def __dealloc__(self):
+        free(self.data)
+
+
+cdef extern from *:
+    const Py_ssize_t PY_SSIZE_T_MAX
+
+
+cdef const fitscodecs_codec *find(str name) except NULL:
+    cdef bytes key = name.encode()
+    cdef const fitscodecs_codec *codec = fitscodecs_find_codec(key)
+    if codec == NULL:
+        raise ValueError(f"the C library has no codec {name!r}")
+    return codec
+
+
+cdef fitscodecs_tile make_tile(size_t nx, size_t ny, tuple parameters) except *:
+    cdef fitscodecs_tile tile
+    cdef size_t i
+    if <size_t>len(parameters) > FITSCODECS_MAX_PARAMETERS:
+        raise ValueError("too many codec parameters")
+    tile.nx = nx
+    tile.ny = ny
+    for i in range(FITSCODECS_MAX_PARAMETERS):
+        tile.parameters[i] = 0
+    for i in range(<size_t>len(parameters)):
+        tile.parameters[i] = parameters[i]
+    return tile
+
+
+def encode(str name, str where, pixels, size_t nx, size_t ny, tuple parameters):
+    """Encode ``ny * nx`` pixels, a contiguous native buffer; gives the stream as bytes."""
+    cdef const fitscodecs_codec *codec = find(name)
+    cdef fitscodecs_tile tile = make_tile(nx, ny, parameters)
+    cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
+    if codec.check(&tile, &result) != FITSCODECS_OK:
+        raise EncodeError(message(where, &result))
+    cdef Buffer source = Buffer(pixels)
+    source.require(nx * ny * codec.pixel_nbytes(&tile))
+    cdef size_t capacity = codec.encode_bound(&tile)
+    cdef Memory out = Memory(capacity)
+    cdef Memory scratch = Memory(codec.scratch_nbytes(&tile))
+    cdef fitscodecs_status status
+    with nogil:
+        status = codec.encode(&tile, source.view.buf, <uint8_t *>out.data, capacity, scratch.data,
+                              &result)
+    if status != FITSCODECS_OK:
+        raise EncodeError(message(where, &result))
+    return PyBytes_FromStringAndSize(<const char *>out.data, result.nbytes)
+
+
+def decode(str name, str where, stream, size_t nx, size_t ny, tuple parameters, out):
+    """Decode a stream into ``out``, room for ``ny * nx`` pixels; gives the bytes it used."""
+    cdef const fitscodecs_codec *codec = find(name)
+    cdef fitscodecs_tile tile = make_tile(nx, ny, parameters)
+    cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
+    if codec.check(&tile, &result) != FITSCODECS_OK:
+        raise DecodeError(message(where, &result))
+    cdef Buffer source = Buffer(stream)
+    cdef Buffer target = Buffer(out, True)
+    target.require(nx * ny * codec.pixel_nbytes(&tile))
+    cdef Memory scratch = Memory(codec.scratch_nbytes(&tile))
+    cdef fitscodecs_status status
+    with nogil:
+        status = codec.decode(&tile, <const uint8_t *>source.view.buf, source.view.len,
+                              target.view.buf, scratch.data, &result)
+    if status != FITSCODECS_OK:
+        raise DecodeError(message(where, &result))
+    return result.nbytes
+
+
+def quantize(str where, pixels, bint is_f64, size_t nx, size_t ny, double level, int dither,
+             int64_t seed, int64_t row, out):
+    """Quantize ``ny * nx`` floats into the int32 buffer ``out``; gives scale and zero point."""
+    cdef fitscodecs_quantizer quantizer = fitscodecs_quantizer(level, <fitscodecs_dither>dither,
+                                                               seed)
+    cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
+    cdef Buffer source = Buffer(pixels)
+    cdef Buffer target = Buffer(out, True)
+    source.require(nx * ny * (8 if is_f64 else 4))
+    target.require(nx * ny * 4)
+    cdef Memory scratch = Memory(fitscodecs_noise_scratch_nbytes(nx, ny, is_f64))
+    cdef double scale = 0, zero = 0
+    cdef fitscodecs_status status
+    with nogil:
+        status = fitscodecs_quantize(&quantizer, source.view.buf, is_f64, nx, ny, row,
+                                     <int32_t *>target.view.buf, &scale, &zero, scratch.data,
+                                     &result)
+    if status == FITSCODECS_NOT_QUANTIZABLE:
+        raise NotQuantizable(message(where, &result))
+    if status != FITSCODECS_OK:
+        raise EncodeError(message(where, &result))
+    return scale, zero
+
+
+def quantize_with(str where, pixels, bint is_f64, size_t npixels, int dither, int64_t seed,
+                  int64_t row, double scale, double zero, out):
+    """Quantize floats into the int32 buffer ``out`` with a scale and zero point that are given."""
+    cdef fitscodecs_quantizer quantizer = fitscodecs_quantizer(0, <fitscodecs_dither>dither, seed)
+    cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
+    cdef Buffer source = Buffer(pixels)
+    cdef Buffer target = Buffer(out, True)
+    source.require(npixels * (8 if is_f64 else 4))
+    target.require(npixels * 4)
+    cdef fitscodecs_status status
+    with nogil:
+        status = fitscodecs_quantize_with(&quantizer, source.view.buf, is_f64, npixels, row,
+                                          <int32_t *>target.view.buf, scale, zero, &result)
+    if status != FITSCODECS_OK:
+        raise EncodeError(message(where, &result))
+
+
+def dequantize(str where, integers, int pixel_type, size_t npixels, int dither, int64_t seed,
+               int64_t row, double scale, double zero, blank, out, bint is_f64):
+    """Integers of ``pixel_type`` to floats in ``out``; ``blank`` is the null integer or None."""
+    cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
+    cdef Buffer source = Buffer(integers)
+    cdef Buffer target = Buffer(out, True)
+    source.require(npixels << pixel_type)
+    target.require(npixels * (8 if is_f64 else 4))
+    cdef bint has_blank = blank is not None
+    cdef int64_t null_integer = blank if has_blank else 0
+    cdef fitscodecs_status status
+    with nogil:
+        status = fitscodecs_dequantize(<fitscodecs_dither>dither, seed, row, source.view.buf,
+                                       <fitscodecs_pixel>pixel_type, npixels, scale, zero,
+                                       has_blank, null_integer, target.view.buf, is_f64, &result)
+    if status != FITSCODECS_OK:
+        raise DecodeError(message(where, &result))
+
+
+# ---------------------------------------------------------------------------- many tiles at once
+
+cdef class Numbers:
+    """An array of 8-byte numbers of a given length, as a pointer."""
+
+    cdef Buffer buffer
+    cdef const int64_t *i
+    cdef const double *d
+
+    def __cinit__(self, array, size_t length):
+        self.buffer = Buffer(array)
+        self.buffer.require(8 * length)
+        self.i = <const int64_t *>self.buffer.view.buf
+        self.d = <const double *>self.buffer.view.buf
+
+
+cdef class JobList:
+    """The jobs of a call as C wants them, and hold of all memory that they point to."""
+
+    cdef fitscodecs_job *job
+    cdef size_t n, ndim
+    cdef Buffer target
+    cdef list held
+
+    def __cinit__(self, jobs, size_t ndim, out):
+        cdef size_t n = len(jobs.row), i
+        cdef Numbers row = Numbers(jobs.row, n)
+        cdef Numbers shape = Numbers(jobs.shape, n * ndim), start = Numbers(jobs.start, n * ndim)
+        cdef Numbers step = Numbers(jobs.step, n * ndim), count = Numbers(jobs.count, n * ndim)
+        cdef Numbers offset = Numbers(jobs.offset, n), scale = Numbers(jobs.scale, n)
+        cdef Numbers zero = Numbers(jobs.zero, n), blank = Numbers(jobs.blank, n)
+        cdef Numbers has_blank = Numbers(jobs.has_blank, n), which = Numbers(jobs.buffer, n)
+        cdef Numbers begin = Numbers(jobs.begin, n), nbytes = Numbers(jobs.nbytes, n)
+        cdef list streams = [Buffer(data) for data in jobs.buffers]
+        cdef Buffer stream
+
+        self.n, self.ndim = n, ndim
+        self.target = Buffer(out, True)
+        self.held = [shape, start, step, count, streams]
+        self.job = <fitscodecs_job *>calloc(n if n else 1, sizeof(fitscodecs_job))
+        if self.job == NULL:
+            raise MemoryError("a list of tiles")
+        for i in range(n):
+            if not 0 <= which.i[i] < len(streams):
+                raise ValueError("a tile names a buffer that is not there")
+            stream = streams[which.i[i]]
+            if not (0 <= begin.i[i] <= stream.view.len
+                    and 0 <= nbytes.i[i] <= stream.view.len - begin.i[i]):
+                raise ValueError("a tile leaves its buffer")
+            if not 0 <= offset.i[i] <= self.target.view.len:
+                raise ValueError("a tile starts outside the image")
+            self.job[i].data = <const uint8_t *>stream.view.buf + begin.i[i]
+            self.job[i].in_nbytes = nbytes.i[i]
+            self.job[i].row = row.i[i]
+            self.job[i].shape = shape.i + i * ndim
+            self.job[i].start = start.i + i * ndim
+            self.job[i].step = step.i + i * ndim
+            self.job[i].count = count.i + i * ndim
+            self.job[i].out = <uint8_t *>self.target.view.buf + offset.i[i]
+            self.job[i].scale = scale.d[i]
+            self.job[i].zero = zero.d[i]
+            self.job[i].has_blank = has_blank.i[i] != 0
+            self.job[i].blank = blank.i[i]
+
+    def __dealloc__(self):
+        free(self.job)
+
+    cdef size_t scratch_nbytes(self, const fitscodecs_batch *batch):
+        """Scratch for the largest tile; a tile that its codec refuses needs none."""
+        cdef fitscodecs_tile tile
+        cdef fitscodecs_result result
+        cdef size_t i, largest = 0
+        tile.parameters = batch.parameters
+        for i in range(self.n):
+            tile.nx, tile.ny = squeezed(self.job[i].shape, self.ndim)
+            if batch.codec.check(&tile, &result) == FITSCODECS_OK:
+                largest = max(largest, fitscodecs_batch_scratch_nbytes(
+                    batch, tile.nx * tile.ny, batch.codec.scratch_nbytes(&tile)))
+        return largest
+
+    cdef void require_inside(self, const fitscodecs_batch *batch, Py_ssize_t itemsize) except *:
+        """Nothing that a job reads or writes may be outside its tile or the image."""
+        cdef size_t i
+        cdef const char *fault
+        cdef const uint8_t *image = <const uint8_t *>self.target.view.buf
+        for i in range(self.n):
+            fault = misfit(batch, &self.job[i], self.job[i].out - image, self.target.view.len,
+                           itemsize)
+            if fault != NULL:
+                raise ValueError(fault.decode())
+
+
+cdef (size_t, size_t) squeezed(const int64_t *shape, size_t ndim) noexcept:
+    """nx, the last axis longer than 1, and ny, the product of the axes before it."""
+    cdef size_t nx = 1, ny = 1, k = ndim
+    while k > 0 and nx == 1:
+        k -= 1
+        nx = shape[k]
+    while k > 0:
+        k -= 1
+        ny *= shape[k]
+    return nx, ny
+
+
+cdef const char *misfit(const fitscodecs_batch *batch, const fitscodecs_job *job, int64_t offset,
+                        int64_t out_nbytes, int64_t itemsize) noexcept nogil:
+    """What is wrong with the geometry of a job, or NULL."""
+    cdef size_t k
+    cdef int64_t last, low = offset, high = offset + itemsize
+    for k in range(batch.ndim):
+        if job.shape[k] < 1 or job.count[k] < 1:
+            return "a tile or a part of it is empty"
+        last = job.start[k] + job.step[k] * (job.count[k] - 1)
+        if not (0 <= job.start[k] < job.shape[k] and 0 <= last < job.shape[k]):
+            return "the part that is wanted leaves the tile"
+        if batch.strides[k] < 0:
+            low += batch.strides[k] * (job.count[k] - 1)
+        else:
+            high += batch.strides[k] * (job.count[k] - 1)
+    if low < 0 or high > out_nbytes:
+        return "the part that is wanted leaves the image"
+    return NULL
+
+
+def decode_tiles(batch, jobs, out):
+    """Decode tiles into an image.
+
+    Parameters
+    ----------
+    batch : fitscodecs.tile.Batch
+        What is the same for all tiles.
+    jobs : fitscodecs.tile.Jobs
+        Arrays with one entry per tile.
+    out : writable contiguous buffer
+        The memory of the image; ``batch.strides`` and ``jobs.offset`` are bytes in it.
+
+    Returns
+    -------
+    list of int
+        The number of bytes that each stream used.
+    """
+    cdef size_t ndim = batch.ndim, i, ndone = 0
+    if not 1 <= ndim <= FITSCODECS_MAX_DIMENSIONS:
+        raise ValueError(f"{ndim} axes, wanted 1 to {FITSCODECS_MAX_DIMENSIONS}")
+    cdef JobList todo = JobList(jobs, ndim, out)
+    cdef Numbers strides = Numbers(batch.strides, ndim)
+    cdef fitscodecs_tile tile = make_tile(1, 1, batch.parameters)
+    cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
+    cdef fitscodecs_status status
+    cdef fitscodecs_batch b
+    cdef ptrdiff_t c_strides[32]
+
+    for i in range(ndim):
+        c_strides[i] = strides.i[i]
+    b.codec = find(batch.native)
+    b.parameters = tile.parameters
+    b.tile_type = <fitscodecs_pixel><int>batch.tile_type
+    b.image_type = <fitscodecs_pixel><int>batch.image_type
+    b.offset = batch.offset
+    b.clip = batch.clip
+    b.quantized = batch.quantized
+    b.dither = <fitscodecs_dither><int>batch.dither
+    b.seed = batch.seed
+    b.ndim = ndim
+    b.strides = c_strides
+    todo.require_inside(&b, batch.itemsize)
+
+    cdef size_t scratch_nbytes = todo.scratch_nbytes(&b)
+    cdef Memory scratch = Memory(scratch_nbytes)
+    with nogil:
+        status = fitscodecs_decode_tiles(&b, todo.job, todo.n, scratch.data, scratch_nbytes,
+                                         &ndone, &result)
+    if status != FITSCODECS_OK:
+        raise DecodeError(message(f"{batch.label} tile {todo.job[ndone].row}", &result))
+    return [todo.job[i].used_nbytes for i in range(todo.n)]

@@ -1,0 +1,237 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""FitsTile: one self-describing chunk, which carries its context with it.
+
+Layout of a frame, version 1, integers big-endian:
+
+====== ======== ==========================================================================
+offset bytes    content
+====== ======== ==========================================================================
+0      4        ``FTIL``
+4      1        version, 1
+5      3        length of the description
+8      that     description: a JSON object in UTF-8, with the keys ``context`` (the tile, see
+                `DecodeContext.to_dict`), ``compression`` (configuration of the codec of the
+                stream) and ``quantize`` (configuration, or null if the pixels are not quantized)
+...    the rest the stream, exactly as it would stand in the heap of a FITS file
+====== ======== ==========================================================================
+"""
+
+import json
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..context import DecodeContext, current_context, current_options
+from ..errors import DecodeError, EncodeError, NotQuantizable
+from ..scaling import from_stored, stored_dtype, to_stored
+from .base import Codec, TileCodec
+from .buffers import as_array, as_bytes, deliver, receive
+from .gzip import Gzip1, Gzip2
+from .quantize import Quantize
+from .rice import Rice1
+
+__all__ = ["FitsTile"]
+
+MAGIC = b"FTIL"
+VERSION = 1
+HEAD_NBYTES = 8
+CHOSEN_BY_READER = ("method", "seed", "dtype", "tile_shape")
+
+
+def configured(value, classes):
+    """A codec from its configuration; a codec or None is what it is."""
+    if value is None or isinstance(value, Codec):
+        return value
+    for cls in classes:
+        if cls.codec_id == value.get("id"):
+            return cls.from_config(value)
+    raise ValueError(f"no codec with id {value.get('id')!r}")
+
+
+def adjusted(codec, options):
+    """A codec with those of the options that are its fields."""
+    names = {field.name for field in fields(codec)} if codec is not None else ()
+    changes = {name: value for name, value in options.items() if name in names}
+    return replace(codec, **changes) if changes else codec
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitsTile(Codec):
+    """One tile, compressed, in a frame that holds all that is needed to decode it.
+
+    What a plain zarr array or numcodecs user wants, above all for floats: scale, zero point and
+    null integer of the tile travel with its bytes. `encode` takes any type that FITS holds and
+    `decode` gives it back.
+
+    Parameters
+    ----------
+    compression : TileCodec, optional
+        None: RICE_1 for integers up to 32 bits and quantized floats, GZIP_2 for the rest.
+    quantize : Quantize, optional
+        None: floats stay lossless. A tile that cannot be quantized stays lossless as well.
+    tile_shape : tuple of int, optional
+        Shape of a tile when no context is given; None: the shape of what is encoded.
+
+    Examples
+    --------
+    >>> import fitscodecs as fc, numpy as np
+    >>> codec = fc.FitsTile(quantize=fc.Quantize(level=-0.5))
+    >>> codec.decode(codec.encode(np.array([1.0, 2.5, np.nan], "f4"))).tolist()
+    [1.0, 2.5, nan]
+    """
+
+    codec_id: ClassVar[str] = "fits_tile"
+
+    compression: TileCodec | None = None
+    quantize: Quantize | None = None
+    tile_shape: tuple | None = None
+
+    def __post_init__(self):
+        set_field = object.__setattr__
+        set_field(self, "compression", configured(self.compression, TileCodec.listed))
+        set_field(self, "quantize", configured(self.quantize, [Quantize]))
+        if self.tile_shape is not None:
+            set_field(self, "tile_shape", tuple(int(n) for n in self.tile_shape))
+
+    def get_config(self):
+        """Configuration as nested dictionaries of JSON types, with the key ``id``."""
+        return {
+            "id": self.codec_id,
+            "compression": self.compression and self.compression.get_config(),
+            "quantize": self.quantize and self.quantize.get_config(),
+            "tile_shape": self.tile_shape and list(self.tile_shape),
+        }
+
+    # ------------------------------------------------------------------ encode
+
+    def encode(self, buf, *, context=None):
+        """Compress one tile into a frame.
+
+        Parameters
+        ----------
+        buf : buffer
+            Pixels of a type that FITS holds, of either byte order.
+        context : DecodeContext, optional
+            The tile; its row selects the dither values. It is not changed.
+
+        Returns
+        -------
+        memoryview
+            The frame, format ``'B'``, one-dimensional.
+
+        Raises
+        ------
+        EncodeError
+            If the codec that was asked for cannot hold the pixels.
+        """
+        array = as_array(buf)
+        pixels = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        if pixels.dtype.kind not in "iuf" or pixels.itemsize not in (1, 2, 4, 8):
+            raise EncodeError(f"FitsTile: pixels of type {array.dtype}, which FITS does not hold")
+        context = context or current_context() or DecodeContext()
+        shape = context.shape or self.tile_shape or pixels.shape
+        tile = DecodeContext(row=context.row, shape=shape, dtype=pixels.dtype)
+        if tile.npixels != pixels.size:
+            raise EncodeError(f"FitsTile: {pixels.size} pixels, wanted {tile.npixels}")
+        quantize, compression, stream = self._compress(pixels, tile)
+        description = json.dumps({
+            "context": tile.to_dict(),
+            "compression": compression.get_config(),
+            "quantize": quantize and quantize.get_config(),
+        }).encode()
+        return memoryview(MAGIC + bytes([VERSION]) + len(description).to_bytes(3, "big")
+                          + description + bytes(stream))
+
+    def _compress(self, pixels, tile):
+        """The codecs used and the stream; the tile's context gets what decoding will need."""
+        options = current_options(tile)
+        for name in CHOSEN_BY_READER:
+            if name in options:
+                raise EncodeError(f"FitsTile: tile_options must not change {name}")
+        quantize = adjusted(self.quantize, options) if pixels.dtype.kind == "f" else None
+        stored = to_stored(pixels)
+        if quantize is not None:
+            try:
+                stored = np.asarray(quantize.encode(pixels, context=tile))
+            except NotQuantizable:
+                quantize = None
+        compression = adjusted(self._compression(stored), options)
+        if stored.dtype.itemsize * 8 * (-1 if stored.dtype.kind == "f" else 1) \
+                not in compression.bitpix:
+            if stored.dtype.kind != "f":
+                raise EncodeError(f"{compression.zcmptype[0]} cannot hold {pixels.dtype}")
+            tile.column, compression = "GZIP_COMPRESSED_DATA", Gzip1()
+        return quantize, compression, compression.encode(stored)
+
+    def _compression(self, stored):
+        if self.compression is not None:
+            return self.compression
+        if stored.dtype.kind != "f" and stored.itemsize <= 4:
+            return Rice1(bytepix=stored.itemsize)
+        return Gzip2()
+
+    # ------------------------------------------------------------------ decode
+
+    def decode(self, buf, out=None, *, context=None):
+        """Decompress one frame.
+
+        Parameters
+        ----------
+        buf : buffer
+            A frame, as `encode` gives it.
+        out : writable contiguous buffer, optional
+            Memory of exactly the right number of bytes for the result.
+        context : DecodeContext, optional
+            If it has a shape, the frame's must be the same.
+
+        Returns
+        -------
+        memoryview
+            Pixels of the type that was encoded, native, with the shape of the tile.
+
+        Raises
+        ------
+        DecodeError
+            If the frame is damaged, of another version, or of another shape.
+        """
+        stream = as_bytes(buf)
+        tile, compression, quantize, start = self._open(stream.tobytes())
+        context = context or current_context()
+        if context is not None and context.shape not in (None, tile.shape):
+            raise DecodeError(f"FitsTile: tile of shape {tile.shape}, wanted {context.shape}")
+        dtype = np.dtype(tile.dtype)
+        place = f"FitsTile tile {tile.row}"
+        work, target = receive(out, dtype, tile.shape, place)
+        stored = DecodeContext(row=tile.row, shape=tile.shape, dtype=stored_dtype(dtype),
+                               scale=tile.scale, zero=tile.zero, blank=tile.blank,
+                               column=tile.column)
+        pixels = np.asarray(compression.decode(stream[start:], context=stored))
+        if stored.quantized:
+            quantize.decode(pixels, work, context=stored)
+        else:
+            work[...] = from_stored(pixels.astype(stored.dtype, copy=False), dtype)
+        return deliver(work, target)
+
+    def _open(self, frame):
+        """Context, codec, quantizer and start of the stream of a frame."""
+        if len(frame) < HEAD_NBYTES or frame[:4] != MAGIC:
+            raise DecodeError(f"FitsTile: frame starts with {frame[:4]!r}, wanted {MAGIC!r}")
+        if frame[4] != VERSION:
+            raise DecodeError(f"FitsTile: frame of version {frame[4]}, wanted {VERSION}")
+        start = HEAD_NBYTES + int.from_bytes(frame[5:8], "big")
+        if start > len(frame):
+            raise DecodeError(f"FitsTile: frame of {len(frame)} bytes, wanted at least {start}")
+        try:
+            description = json.loads(frame[HEAD_NBYTES:start])
+            tile = DecodeContext.from_dict(description["context"])
+            compression = configured(description["compression"], TileCodec.listed)
+            quantize = configured(description["quantize"], [Quantize])
+            complete = (tile.shape is not None and tile.dtype.kind in "iuf"
+                        and compression is not None
+                        and (quantize is not None and tile.zero is not None or not tile.quantized))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DecodeError(f"FitsTile: description of the frame: {error}") from error
+        if not complete:
+            raise DecodeError("FitsTile: description of the frame is not complete")
+        return tile, compression, quantize, start

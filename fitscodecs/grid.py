@@ -1,0 +1,230 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""From a selection of pixels to the tiles that hold them and the places where they land.
+
+The same answer serves images, zarr, dask and writers. Shapes are in C order, slow axis first;
+tiles are numbered with the fast axis changing first, which is C order of the grid as well.
+"""
+
+import math
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Plan", "Selection", "normalize", "plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Parts of tiles, one entry or row per tile, and where they go in an array.
+
+    The part of tile ``i`` along axis ``k`` is ``start[i, k] + step[i, k] * arange(count[i, k])``;
+    its first pixel goes to the pixel ``offset[i]`` of the result, counted in C order.
+    """
+
+    out_shape: tuple
+    tiles: np.ndarray
+    shape: np.ndarray  # of each tile; smaller at the far edges
+    start: np.ndarray
+    step: np.ndarray
+    count: np.ndarray
+    offset: np.ndarray
+
+    def __len__(self):
+        return len(self.tiles)
+
+    def part(self, chosen):
+        """The plan for some of the tiles, by a slice or an index array."""
+        return Plan(self.out_shape, self.tiles[chosen], self.shape[chosen], self.start[chosen],
+                    self.step[chosen], self.count[chosen], self.offset[chosen])
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A numpy index, made explicit.
+
+    ``ranges`` has a range for each axis. Axes in ``dropped`` were indexed by integers. If
+    ``points`` is not None it maps axes to index arrays, broadcast against each other, and the
+    ranges of those axes mean nothing; their dimensions stand at ``position`` of the result.
+    """
+
+    ranges: tuple
+    dropped: tuple
+    points: dict | None = None
+    position: int = 0
+
+
+# ---------------------------------------------------------------------------- selections
+
+
+def expand(key, ndim):
+    """The index as a list of one entry per axis, with boolean masks turned into integers."""
+    entries = []
+    for entry in key if isinstance(key, tuple) else (key,):
+        if entry is None:
+            raise IndexError("newaxis is not supported: index the array that you get instead")
+        if isinstance(entry, (bool, np.bool_)):
+            raise IndexError("a boolean is not supported as an index")
+        if entry is Ellipsis or isinstance(entry, (slice, int, np.integer)):
+            entries.append(entry)
+            continue
+        array = np.asarray(entry)
+        if array.size == 0 and array.dtype.kind == "f":
+            array = array.astype(np.intp)  # what an empty list means
+        if array.dtype.kind == "b":
+            entries.append(array)
+        elif array.dtype.kind in "iu":
+            entries.append(array.astype(np.intp) if array.ndim else int(array))
+        elif array.ndim == 0 and hasattr(entry, "__index__"):
+            entries.append(operator.index(entry))
+        else:
+            raise IndexError(f"cannot index with {entry!r}: wanted integers, slices, Ellipsis, "
+                             "or arrays of integers or booleans")
+    used = sum(e.ndim if isinstance(e, np.ndarray) and e.dtype.kind == "b" else 1
+               for e in entries if e is not Ellipsis)
+    if sum(e is Ellipsis for e in entries) > 1:
+        raise IndexError("more than one Ellipsis in an index")
+    if used > ndim:
+        raise IndexError(f"{used} indices for an image of {ndim} axes")
+    if not any(e is Ellipsis for e in entries):
+        entries.append(Ellipsis)
+    at = next(i for i, e in enumerate(entries) if e is Ellipsis)
+    return entries[:at] + [slice(None)] * (ndim - used) + entries[at + 1:]
+
+
+def masks_to_points(entries, shape):
+    """Boolean masks as index arrays; a mask of n axes stands for n entries."""
+    result = []
+    for entry in entries:
+        if not (isinstance(entry, np.ndarray) and entry.dtype.kind == "b"):
+            result.append(entry)
+            continue
+        axis = len(result)
+        if entry.shape != tuple(shape[axis:axis + entry.ndim]) or entry.ndim == 0:
+            raise IndexError(f"mask of shape {entry.shape}, wanted "
+                             f"{tuple(shape[axis:axis + entry.ndim])}")
+        result.extend(np.nonzero(entry))
+    return result
+
+
+def checked(index, length, axis):
+    """Integers, one or many, within an axis, negative ones counted from its end."""
+    index = np.asarray(index)
+    bad = (index < -length) | (index >= length)
+    if bad.any():
+        raise IndexError(f"index {index[bad].flat[0]} is out of bounds for axis {axis} "
+                         f"of length {length}")
+    return np.where(index < 0, index + length, index)
+
+
+def normalize(key, shape):
+    """What an index means for an image of this shape, as numpy defines it.
+
+    Parameters
+    ----------
+    key : index
+        Integers, slices, Ellipsis, and arrays of integers or booleans.
+    shape : tuple of int
+        Shape of the image.
+
+    Returns
+    -------
+    Selection
+    """
+    entries = masks_to_points(expand(key, len(shape)), shape)
+    ranges, points, dropped = [], {}, []
+    advanced = any(isinstance(entry, np.ndarray) for entry in entries)
+    for axis, (entry, length) in enumerate(zip(entries, shape, strict=True)):
+        if isinstance(entry, slice):
+            ranges.append(range(*entry.indices(length)))
+            continue
+        index = checked(entry, length, axis)
+        if advanced:
+            points[axis] = index
+            ranges.append(range(0))
+        else:
+            dropped.append(axis)
+            ranges.append(range(int(index), int(index) + 1))
+    if not points:
+        return Selection(tuple(ranges), tuple(dropped))
+    try:
+        arrays = np.broadcast_arrays(*points.values())
+    except ValueError as error:
+        raise IndexError(f"index arrays do not broadcast: {error}") from error
+    where = list(points)
+    together = where == list(range(where[0], where[-1] + 1))
+    return Selection(tuple(ranges), (), dict(zip(points, arrays, strict=True)),
+                     where[0] if together else 0)
+
+
+# ---------------------------------------------------------------------------- plans
+
+
+def axis_parts(wanted, length, tile):
+    """For a range along one axis: tiles touched, their lengths, and start, count and place.
+
+    ``place`` is the position in the result of the first pixel of each part.
+    """
+    if len(wanted) == 0:
+        empty = np.zeros(0, np.int64)
+        return empty, empty, empty, empty, empty
+    step = wanted.step
+    low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
+    tiles = np.arange(low // tile, high // tile + 1, dtype=np.int64)
+    begin = tiles * tile
+    end = np.minimum(begin + tile, length)
+    # Positions in the range (counted from its lower end) of the first pixels at or after both ends.
+    size = abs(step)
+    first = np.maximum(0, -((low - begin) // size))
+    last = np.minimum(len(wanted), -((low - end) // size))
+    count = last - first
+    if step > 0:
+        start, place = low + first * size - begin, first
+    else:  # the same pixels, read from the far end
+        start, place = low + (last - 1) * size - begin, len(wanted) - last
+    touched = count > 0
+    return tuple(a[touched] for a in (tiles, end - begin, start, count, place))
+
+
+def plan(shape, tile_shape, ranges):
+    """The parts of tiles that hold a block of pixels.
+
+    Parameters
+    ----------
+    shape, tile_shape : tuple of int
+        Of the image and of its tiles.
+    ranges : sequence of range
+        The pixels wanted along each axis.
+
+    Returns
+    -------
+    Plan
+        In the order of the tiles' numbers.
+    """
+    ndim = len(shape)
+    out_shape = tuple(len(r) for r in ranges)
+    parts = [axis_parts(r, n, t) for r, n, t in zip(ranges, shape, tile_shape, strict=True)]
+    grid = [-(-n // t) for n, t in zip(shape, tile_shape, strict=True)]
+    counts = tuple(len(p[0]) for p in parts)
+    ntiles = math.prod(counts)
+
+    def combined(values):
+        """One row per tile: the value of each axis, for all combinations."""
+        table = np.empty((*counts, ndim), np.int64)
+        for k, v in enumerate(values):
+            table[..., k] = v.reshape([-1 if i == k else 1 for i in range(ndim)])
+        return table.reshape(ntiles, ndim)
+
+    def weighted(values, lengths):
+        """Numbers in C order of an array with these lengths."""
+        total = np.zeros(counts, np.int64)
+        stride = 1
+        for k in reversed(range(ndim)):
+            total += values[k].reshape([-1 if i == k else 1 for i in range(ndim)]) * stride
+            stride *= lengths[k]
+        return total.reshape(ntiles)
+
+    tiles, lengths, start, count, place = zip(*parts, strict=True)
+    steps = [np.full(len(t), r.step, np.int64) for t, r in zip(tiles, ranges, strict=True)]
+    return Plan(out_shape, weighted(tiles, grid), combined(lengths), combined(start),
+                combined(steps), combined(count), weighted(place, out_shape))

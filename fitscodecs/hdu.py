@@ -1,0 +1,141 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""The HDUs of a file: headers only, data are skipped."""
+
+from dataclasses import dataclass
+
+from .errors import HeaderError
+from .header import BLOCK, CARD, data_nbytes, is_compressed, parse_header
+
+__all__ = ["HDU", "find", "walk"]
+
+# A guess that holds most headers; what was read past a header serves the next one.
+READ_NBYTES = 8 * BLOCK
+END = b"END".ljust(CARD)
+
+
+@dataclass(frozen=True)
+class HDU:
+    """One header, and where its data are."""
+
+    index: int  # 0 is the primary HDU
+    raw: bytes  # the cards, padding included
+    header: dict
+    start: int  # first byte of the header in the file
+    data_start: int
+    data_nbytes: int
+
+    @property
+    def name(self):
+        """EXTNAME, or an empty string."""
+        name = self.header.get("EXTNAME")
+        return name.strip() if isinstance(name, str) else ""
+
+    @property
+    def version(self):
+        """EXTVER, 1 if there is none."""
+        version = self.header.get("EXTVER")
+        return version if isinstance(version, int) else 1
+
+    @property
+    def label(self):
+        """How errors name the HDU."""
+        return f"HDU {self.index} ({self.name})" if self.name else f"HDU {self.index}"
+
+    @property
+    def stop(self):
+        """First byte after the HDU, padding included."""
+        return self.data_start + -(-self.data_nbytes // BLOCK) * BLOCK
+
+
+class Window:
+    """The bytes read last, so that neighbouring headers cost one read."""
+
+    def __init__(self, source):
+        self.source = source
+        self.start, self.data = 0, b""
+
+    def read(self, start, nbytes):
+        """Bytes from `start`; fewer than asked at the end of the source."""
+        if not (self.start <= start and start + nbytes <= self.start + len(self.data)):
+            if start > 0 and self.source.size is not None and start >= self.source.size:
+                return b""
+            self.data = bytes(self.source.read_range(start, start + max(nbytes, READ_NBYTES)))
+            self.start = start
+        return self.data[start - self.start:start - self.start + nbytes]
+
+
+def read_header(window, start, index):
+    """All blocks of one header, up to the one with END; None if there is no HDU here."""
+    first = SIMPLE if index == 0 else EXTENSION
+    parts = []
+    while True:
+        block = window.read(start + BLOCK * len(parts), BLOCK)
+        if not parts and not block.startswith(first):
+            if index == 0:
+                raise HeaderError(f"{window.source.name}: file starts with {block[:10]!r}, "
+                                  "wanted a FITS file ('SIMPLE  =')")
+            return None
+        if len(block) < BLOCK:
+            raise HeaderError(f"HDU {index}: header ends after {BLOCK * len(parts) + len(block)} "
+                              "bytes without END")
+        parts.append(block)
+        if any(block[i:i + CARD] == END for i in range(0, BLOCK, CARD)):
+            return b"".join(parts)
+
+
+SIMPLE, EXTENSION = b"SIMPLE  =", b"XTENSION="
+
+
+def walk(source):
+    """The HDUs of a source, one after the other, reading headers only.
+
+    What follows the last HDU and is none (special records, padding) ends the walk.
+    """
+    window, start, index = Window(source), 0, 0
+    while (raw := read_header(window, start, index)) is not None:
+        header = parse_header(raw)
+        try:
+            nbytes = data_nbytes(header)
+        except HeaderError as error:
+            raise HeaderError(f"HDU {index}: {error}") from error
+        hdu = HDU(index, raw, header, start, start + len(raw), nbytes)
+        yield hdu
+        start, index = hdu.stop, index + 1
+
+
+def find(source, which):
+    """The HDU that a user asks for.
+
+    Parameters
+    ----------
+    source : Source
+    which : None, int, str or (str, int)
+        The first compressed image; a position (0 is the primary HDU, negative from the end); an
+        EXTNAME, case-insensitive; or an EXTNAME and EXTVER.
+    """
+    if which is None:
+        wanted, test = "a compressed image", lambda hdu: is_compressed(hdu.header)
+    elif isinstance(which, str):
+        wanted, test = f"EXTNAME {which!r}", lambda hdu: hdu.name.upper() == which.strip().upper()
+    elif isinstance(which, tuple) and len(which) == 2:
+        name, version = which
+        wanted = f"EXTNAME {name!r} with EXTVER {version}"
+
+        def test(hdu):
+            return hdu.name.upper() == name.strip().upper() and hdu.version == version
+    else:
+        hdus = []
+        position = int(which)
+        for hdu in walk(source):
+            if hdu.index == position:
+                return hdu
+            hdus.append(hdu)
+        if -len(hdus) <= position < 0:
+            return hdus[position]
+        raise HeaderError(f"{source.name}: found {len(hdus)} HDUs, wanted HDU {position}")
+    count = 0
+    for hdu in walk(source):
+        if test(hdu):
+            return hdu
+        count += 1
+    raise HeaderError(f"{source.name}: found none in {count} HDUs, wanted {wanted}")

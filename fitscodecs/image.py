@@ -1,0 +1,363 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""TiledImage: an image HDU that is decoded where it is looked at."""
+
+import math
+import os
+
+import numpy as np
+
+from .codecs.buffers import allocate
+from .errors import DecodeError, FitsCodecsError, HeaderError
+from .grid import Selection, normalize, plan
+from .hdu import find, walk
+from .header import image_structure, is_compressed
+from .restore import image_header
+from .source import coalesce, open_source
+from .table import make_table
+from .tile import Streams, decode_tiles
+
+__all__ = ["TiledImage", "open_all", "open_image"]
+
+
+def default_threads():
+    """FITSCODECS_THREADS, or the number of CPUs that this process may use."""
+    wanted = os.environ.get("FITSCODECS_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    if hasattr(os, "process_cpu_count"):
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+THREADS = default_threads()
+
+
+def open_image(target, hdu=None, scaled=True, *, storage_options=None):
+    """Open an image of a FITS file without reading its pixels.
+
+    Parameters
+    ----------
+    target : str, path-like, buffer, file object or object with ``read_range(start, stop)``
+        A string with ``://`` is a URL, read through fsspec in few ranges. A file that is gzipped
+        as a whole is inflated into memory.
+    hdu : None, int, str or (str, int)
+        The first compressed image; a position, 0 being the primary HDU; an EXTNAME; or an EXTNAME
+        and EXTVER. Images that are not compressed can be asked for by these as well.
+    scaled : bool
+        Whether to apply BSCALE, BZERO and BLANK, as in ``astropy.io.fits``.
+    storage_options : dict, optional
+        For fsspec.
+
+    Returns
+    -------
+    TiledImage
+
+    Raises
+    ------
+    HeaderError
+        If this is no FITS file, has no such HDU, or the HDU is no image that can be read.
+
+    Examples
+    --------
+    >>> import fitscodecs as fc
+    >>> img = fc.open("m13.fits.fz")            # doctest: +SKIP
+    >>> cutout = img[100:200, 50:80]            # doctest: +SKIP
+    """
+    source = open_source(target, storage_options)
+    return TiledImage(source, find(source, hdu), scaled)
+
+
+def open_all(target, scaled=True, *, storage_options=None):
+    """Every tile-compressed image of a file, in order; see `open`.
+
+    Returns
+    -------
+    list of TiledImage
+    """
+    source = open_source(target, storage_options)
+    return [TiledImage(source, hdu, scaled) for hdu in walk(source) if is_compressed(hdu.header)]
+
+
+class TiledImage:
+    """An image HDU, compressed or plain, whose tiles are decoded when they are needed.
+
+    Made by `open` and `open_all`. Indexing works as on a numpy array (integers, slices with steps,
+    Ellipsis, arrays of integers or booleans) and gives numpy arrays in native byte order. Shapes
+    are in C order: the last axis is NAXIS1. May be used by many threads at once.
+
+    Attributes
+    ----------
+    shape, tile_shape, grid_shape : tuple of int
+        Of the image, of its tiles, and the number of tiles along each axis. Tiles at the far edges
+        are cut off.
+    dtype : numpy.dtype
+        Type of the pixels that indexing gives.
+    scaled : bool
+        Whether BSCALE, BZERO and BLANK are applied.
+    structure : ImageStructure
+        What the header says.
+    """
+
+    def __init__(self, source, hdu, scaled=True):
+        self._source = source
+        self._hdu = hdu
+        self.scaled = bool(scaled)
+        with self._named():
+            self.structure = image_structure(hdu.header)
+            self._check_size()
+        self._table = make_table(self.structure)
+        self.shape = self.structure.shape
+        self.tile_shape = self.structure.tile_shape
+        self.grid_shape = self.structure.grid_shape
+        scaling = self.structure.scaling
+        self.dtype = scaling.dtype if self.scaled else scaling.stored_dtype
+
+    def _named(self):
+        return Named(self._hdu.label)
+
+    def _check_size(self):
+        """A header must not claim a table that its file cannot hold."""
+        size = None if self._source.whole is None else self._source.size
+        need = self.structure.row_nbytes * self.structure.nrows
+        if size is not None and self._hdu.data_start + need > size:
+            raise HeaderError(f"file of {size} bytes, wanted a table of {need} bytes at "
+                              f"byte {self._hdu.data_start}")
+
+    # ------------------------------------------------------------------ what it is
+
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: math.prod(self.shape))
+    nbytes = property(lambda self: self.size * self.dtype.itemsize)
+
+    @property
+    def compressed(self):
+        """Whether the HDU is tile-compressed."""
+        return self.structure.codec is not None
+
+    @property
+    def codec(self):
+        """The codec of the tiles; None for a plain image."""
+        return self.structure.codec
+
+    @property
+    def quantize(self):
+        """How floats were quantized; None if they were not."""
+        return self.structure.quantize
+
+    @property
+    def hdu(self):
+        """The HDU in its file: index, name, position, cards."""
+        return self._hdu
+
+    @property
+    def header(self):
+        """The header of the image, restored from that of the table, as an astropy Header."""
+        return image_header(self._hdu.raw)
+
+    @property
+    def table(self):
+        """The `TileTable`, one row per tile, all rows read."""
+        with self._named():
+            self._feed(None)
+        return self._table
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        codec = self.codec.zcmptype[0] if self.compressed else "not compressed"
+        return (f"<TiledImage {self._source.name} {self._hdu.label}: {self.shape} {self.dtype}, "
+                f"{codec}, tiles {self.tile_shape}>")
+
+    # ------------------------------------------------------------------ pixels
+
+    def __getitem__(self, key):
+        selection = normalize(key, self.shape)
+        with self._named():
+            if selection.points is not None:
+                return self._read_points(selection)
+            array = self._read(selection.ranges)
+        kept = [n for axis, n in enumerate(array.shape) if axis not in selection.dropped]
+        array = array.reshape(kept)
+        return array if array.ndim else array[()]
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("pixels have to be decoded: an array cannot be made without a copy")
+        array = self.read()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    @property
+    def blocks(self):
+        """Tiles by their coordinates in the grid: ``img.blocks[i, j]``."""
+        return Blocks(self)
+
+    def read(self, out=None, threads=None):
+        """All pixels.
+
+        Parameters
+        ----------
+        out : ndarray, optional
+            Array of the image's shape and dtype to fill.
+        threads : int, optional
+            Largest number of threads; by default FITSCODECS_THREADS, or the number of CPUs that
+            this process may use. Small images stay on one thread.
+
+        Returns
+        -------
+        ndarray
+            `out`, if given.
+        """
+        if out is not None and (out.shape != self.shape or out.dtype != self.dtype
+                                or not out.flags.writeable):
+            raise ValueError(f"out has shape {out.shape} and type {out.dtype}, "
+                             f"wanted writable {self.shape} and {self.dtype}")
+        with self._named():
+            return self._read([range(n) for n in self.shape], out, threads)
+
+    def _read(self, ranges, out=None, threads=None):
+        pieces = plan(self.shape, self.tile_shape, ranges)
+        entries, streams = self._fetch(pieces.tiles)
+        array = self._decode(entries, streams, pieces, out, threads)
+        if out is None or array is out:
+            return array
+        out[...] = array
+        return out
+
+    def _decode(self, entries, streams, pieces, out=None, threads=None):
+        """Decoded and scaled pixels; in the memory of `out` if that can hold the stored ones."""
+        scaling = self.structure.scaling
+        stored = scaling.stored_dtype
+        direct = (out is not None and out.flags.c_contiguous and out.flags.aligned
+                  and out.dtype.isnative and out.itemsize == stored.itemsize
+                  and (out.dtype == stored or scaling.is_offset))
+        work = out.view(stored) if direct else allocate(pieces.out_shape, stored, "image")
+        decode_tiles(self.structure, entries, streams, pieces, work,
+                     THREADS if threads is None else max(1, int(threads)))
+        result = scaling.apply(work) if self.scaled else work
+        return out if direct else result
+
+    def _read_points(self, selection: Selection):
+        """Pixels picked by index arrays: tile by tile, each decoded once."""
+        axes = list(selection.points)
+        points = [selection.points[axis].ravel() for axis in axes]
+        kept = [axis for axis in range(self.ndim) if axis not in axes]
+        shape = selection.points[axes[0]].shape
+        result = np.empty((points[0].size, *(len(selection.ranges[k]) for k in kept)), self.dtype)
+        if result.size:
+            lengths = [self.tile_shape[axis] for axis in axes]
+            blocks = np.stack([p // t for p, t in zip(points, lengths, strict=True)])
+            touched, member = np.unique(blocks, axis=1, return_inverse=True)
+            ranges = [self._tile_ranges(selection.ranges, axes, block) for block in touched.T]
+            plans = [plan(self.shape, self.tile_shape, r) for r in ranges]
+            tiles = np.unique(np.concatenate([p.tiles for p in plans]))
+            entries, streams = self._fetch(tiles)
+            order = np.argsort(member.ravel(), kind="stable")
+            ends = np.cumsum(np.bincount(member.ravel(), minlength=len(plans)))
+            for pieces, block_ranges, which in zip(plans, ranges, np.split(order, ends[:-1]),
+                                                   strict=True):
+                chosen = np.searchsorted(tiles, pieces.tiles)
+                block = self._decode(entries.part(chosen), streams.part(chosen), pieces)
+                local = [p[which] - block_ranges[axis].start
+                         for axis, p in zip(axes, points, strict=True)]
+                result[which] = np.moveaxis(block, axes, range(len(axes)))[tuple(local)]
+        result = result.reshape(*shape, *result.shape[1:])
+        dims = range(len(shape))
+        return np.moveaxis(result, dims, [selection.position + d for d in dims])
+
+    def _tile_ranges(self, ranges, axes, block):
+        """The whole of a tile along some axes, what is wanted along the others."""
+        ranges = list(ranges)
+        for axis, b in zip(axes, block.tolist(), strict=True):
+            start = b * self.tile_shape[axis]
+            ranges[axis] = range(start, min(start + self.tile_shape[axis], self.shape[axis]))
+        return ranges
+
+    # ------------------------------------------------------------------ bytes
+
+    def _feed(self, tiles):
+        """Read the rows of some tiles, or of all, that are not known yet."""
+        wanted = self._table.row_ranges(tiles)
+        if not wanted:
+            return
+        base = self._hdu.data_start
+        start, stop = (np.array(x, np.int64) + base for x in zip(*wanted, strict=True))
+        ranges, _, _ = coalesce(start, stop, self._source.gap)
+        for (first, _), data in zip(ranges, self._source.read_ranges(ranges), strict=True):
+            self._table.feed(first - base, data)
+
+    def _fetch(self, tiles):
+        """Table rows and streams of some tiles."""
+        self._feed(tiles)
+        entries = self._table.describe(tiles)
+        self._table.check(entries)
+        start = entries.start + self._hdu.data_start
+        stop = start + entries.nbytes
+        if self._source.whole is not None:
+            buffers = [self._source.whole]
+            which, begin = np.zeros(len(tiles), np.int64), start
+            available = np.full(len(tiles), len(buffers[0]), np.int64)
+        else:
+            ranges, which, begin = coalesce(start, stop, self._source.gap)
+            buffers = self._source.read_ranges(ranges)
+            available = np.array([len(b) for b in buffers], np.int64)[which]
+        short = np.flatnonzero(begin + entries.nbytes > available)
+        if short.size:
+            i = short[0]
+            raise DecodeError(f"{self._table.place(entries.tiles[i])}: file ends after "
+                              f"{max(0, available[i] - begin[i])} of {entries.nbytes[i]} bytes")
+        return entries, Streams(buffers, which, begin, entries.nbytes)
+
+    # ------------------------------------------------------------------ life
+
+    def close(self):
+        """Close the file; images of the same `open_all` share it."""
+        self._table = make_table(self.structure)
+        self._source.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __reduce__(self):
+        return TiledImage, (self._source, self._hdu, self.scaled)
+
+
+class Blocks:
+    """Indexing by tile coordinates."""
+
+    def __init__(self, image):
+        self._image = image
+
+    @property
+    def shape(self):
+        return self._image.grid_shape
+
+    def __getitem__(self, key):
+        image = self._image
+        selection = normalize(key, image.grid_shape)
+        if selection.points is not None or any(abs(r.step) != 1 for r in selection.ranges):
+            raise IndexError("blocks are indexed by integers and slices of step 1")
+        pixels = tuple(slice(min(r.start, r.stop) * t, max(r.start, r.stop) * t)
+                       for r, t in zip(selection.ranges, image.tile_shape, strict=True))
+        return image[pixels]
+
+
+class Named:
+    """Put the name of an HDU in front of the errors of a block."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, FitsCodecsError) and not str(error).startswith(self.name):
+            raise kind(f"{self.name}: {error}") from error
+        if isinstance(error, MemoryError):
+            raise DecodeError(f"{self.name}: no memory for its pixels") from error

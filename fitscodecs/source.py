@@ -1,0 +1,263 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""Where bytes come from: memory, mapped files, file objects, URLs, anything with ranges."""
+
+import mmap
+import os
+import threading
+
+import numpy as np
+
+from .codecs.gzip import MAGIC, inflate
+from .errors import DecodeError, HeaderError
+
+__all__ = ["Source", "coalesce", "open_source"]
+
+
+class Source:
+    """Bytes with random access.
+
+    Attributes
+    ----------
+    name : str
+        For errors and reprs.
+    whole : memoryview or None
+        All bytes, where they are in memory or mapped.
+    gap : int
+        Ranges closer than this are better read as one.
+    """
+
+    name = "bytes"
+    whole = None
+    gap = 0
+
+    @property
+    def size(self):
+        """Number of bytes, or None if it is not known."""
+        return None
+
+    def read_ranges(self, ranges):
+        """Buffers for ``(start, stop)`` ranges; one that passes the end is cut short."""
+        return [self.read_range(start, stop) for start, stop in ranges]
+
+    def read_range(self, start, stop):
+        raise NotImplementedError
+
+    def close(self):
+        """Release what is held; reading afterwards is an error."""
+
+    def __reduce__(self):
+        raise TypeError(f"{self.name} cannot be pickled: open the image from a path or URL")
+
+
+class BytesSource(Source):
+    """A buffer in memory."""
+
+    def __init__(self, data, name="bytes"):
+        self.whole = memoryview(data).cast("B")
+        self.name = name
+
+    @property
+    def size(self):
+        return len(self.whole)
+
+    def read_range(self, start, stop):
+        return self.whole[start:stop]
+
+    def __reduce__(self):
+        return BytesSource, (bytes(self.whole), self.name)
+
+
+class FileSource(Source):
+    """A file on disk, mapped, so that only the pages that are touched are read."""
+
+    def __init__(self, path):
+        self.path = os.fspath(path)
+        self.name = str(self.path)
+        with open(self.path, "rb") as file:
+            empty = os.fstat(file.fileno()).st_size == 0
+            self._map = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.whole = memoryview(self._map)
+
+    @property
+    def size(self):
+        return len(self._map)
+
+    def read_range(self, start, stop):
+        return self.whole[start:stop]
+
+    def close(self):
+        self.whole = memoryview(b"")
+        self._map = b""  # unmapped when the last view of it is gone
+
+    def __reduce__(self):
+        return open_source, (self.path,)
+
+
+class ObjectSource(Source):
+    """A file object with seek and read; one thread at a time."""
+
+    gap = 2**12
+
+    def __init__(self, file):
+        self.file = file
+        self.name = str(getattr(file, "name", type(file).__name__))
+        self._lock = threading.Lock()
+
+    @property
+    def size(self):
+        with self._lock:
+            return self.file.seek(0, os.SEEK_END)
+
+    def read_range(self, start, stop):
+        with self._lock:
+            self.file.seek(start)
+            parts = []
+            while start < stop and (part := self.file.read(stop - start)):
+                parts.append(part)
+                start += len(part)
+        return b"".join(parts)
+
+
+class RangeSource(Source):
+    """An object with ``read_range(start, stop)``, and a ``size`` if it knows."""
+
+    gap = 2**16
+
+    def __init__(self, reader):
+        self.reader = reader
+        self.name = type(reader).__name__
+
+    @property
+    def size(self):
+        return getattr(self.reader, "size", None)
+
+    def read_range(self, start, stop):
+        return self.reader.read_range(start, stop)
+
+    def __reduce__(self):
+        return RangeSource, (self.reader,)
+
+
+class UrlSource(Source):
+    """A URL that fsspec can read, range by range, several at a time."""
+
+    gap = 2**16
+
+    def __init__(self, url, storage_options=None):
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise ImportError("reading a URL needs fsspec: pip install fitscodecs[fsspec]") from error
+        self.url = self.name = url
+        self.storage_options = dict(storage_options or {})
+        self.fs, self.path = url_to_fs(url, **self.storage_options)
+        self._size = None
+
+    @property
+    def size(self):
+        if self._size is None:
+            self._size = self.fs.size(self.path)
+        return self._size
+
+    def read_ranges(self, ranges):
+        if not ranges:
+            return []
+        starts, stops = zip(*ranges, strict=True)
+        return self.fs.cat_ranges([self.path] * len(ranges), list(starts), list(stops),
+                                  on_error="raise")
+
+    def read_range(self, start, stop):
+        return self.read_ranges([(start, stop)])[0]
+
+    def __reduce__(self):
+        return open_source, (self.url, self.storage_options)
+
+
+def raw_source(target, storage_options):
+    if isinstance(target, Source):
+        return target
+    if isinstance(target, (str, os.PathLike)):
+        text = os.fspath(target)
+        if isinstance(text, str) and ("://" in text or "::" in text):
+            return UrlSource(text, storage_options)
+        return FileSource(target)
+    if hasattr(target, "read_range"):
+        return RangeSource(target)
+    if hasattr(target, "read") and hasattr(target, "seek"):
+        return ObjectSource(target)
+    try:
+        return BytesSource(target)
+    except TypeError as error:
+        raise TypeError(f"cannot read from {type(target).__name__}: wanted a path, a URL, bytes, a "
+                        "file object, or an object with read_range(start, stop)") from error
+
+
+def open_source(target, storage_options=None):
+    """Bytes with random access from whatever a user has.
+
+    Parameters
+    ----------
+    target : str, path-like, buffer, file object or object with ``read_range(start, stop)``
+        A string with ``://`` or ``::`` is a URL for fsspec. A file that is gzipped as a whole is
+        inflated into memory, whatever its name is.
+    storage_options : dict, optional
+        For fsspec.
+    """
+    source = raw_source(target, storage_options)
+    if bytes(source.read_range(0, 2)) != MAGIC:
+        return source
+    size = source.size
+    if source.whole is None and size is None:
+        raise HeaderError(f"{source.name}: gzipped as a whole and of unknown size: cannot be read")
+    try:
+        contents, _ = inflate(source.read_range(0, size), None, source.name)
+    except DecodeError as error:
+        raise HeaderError(str(error)) from error
+    source.close()
+    return InflatedSource(contents, target if isinstance(source, (FileSource, UrlSource)) else None,
+                          storage_options, source.name)
+
+
+class InflatedSource(BytesSource):
+    """The contents of a file that was gzipped as a whole."""
+
+    def __init__(self, contents, target, storage_options, name):
+        super().__init__(contents, name)
+        self.target, self.storage_options = target, storage_options
+
+    def __reduce__(self):
+        if self.target is None:
+            return super().__reduce__()
+        return open_source, (self.target, self.storage_options)
+
+
+def coalesce(start, stop, gap):
+    """Merge ranges that touch, overlap, or are closer than `gap`.
+
+    Parameters
+    ----------
+    start, stop : ndarray of int64
+        Ranges in any order; empty ones are allowed.
+    gap : int
+        Largest distance to bridge.
+
+    Returns
+    -------
+    ranges : list of (int, int)
+        Merged ranges, ascending.
+    which, begin : ndarray of int64
+        For each input range, the merged one that holds it and its place in that.
+    """
+    if len(start) == 0:
+        return [], np.zeros(0, np.int64), np.zeros(0, np.int64)
+    order = np.argsort(start, kind="stable")
+    s, e = start[order], stop[order]
+    reach = np.maximum.accumulate(e)
+    new = np.concatenate(([True], s[1:] > reach[:-1] + gap))
+    group = np.cumsum(new) - 1
+    first = s[new]
+    last = reach[np.concatenate((np.flatnonzero(new)[1:] - 1, [len(s) - 1]))]
+    which = np.empty(len(start), np.int64)
+    which[order] = group
+    ranges = list(zip(first.tolist(), last.tolist(), strict=True))
+    return ranges, which, start - first[which]

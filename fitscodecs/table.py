@@ -1,0 +1,280 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""The table of tiles: which bytes each tile has, in which column, and with which context.
+
+No I/O happens here: a table says which ranges it needs, and is fed with bytes. All positions are
+counted from the start of the data unit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .codecs.quantize import NULL_INTEGER
+from .context import DecodeContext
+from .errors import DecodeError, HeaderError
+from .header import ELEMENT_NBYTES
+
+__all__ = ["ABSENT", "COLUMNS", "Entries", "PlainTable", "TileTable", "make_table"]
+
+COLUMNS = ("COMPRESSED_DATA", "GZIP_COMPRESSED_DATA", "UNCOMPRESSED_DATA")
+ABSENT = -1
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Some rows of a table: arrays with one element per tile."""
+
+    tiles: np.ndarray
+    column: np.ndarray  # index in COLUMNS, or ABSENT
+    count: np.ndarray  # descriptor: number of elements
+    start: np.ndarray  # first byte, from the start of the data unit
+    nbytes: np.ndarray
+    scale: np.ndarray
+    zero: np.ndarray
+    blank: np.ndarray
+    has_blank: np.ndarray  # 0 or 1
+
+    def part(self, chosen):
+        """The same for some of the tiles, by a slice or an index array."""
+        return Entries(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+
+class TileTable:
+    """All contexts of a compressed image: one row per tile, columns as arrays.
+
+    Parameters
+    ----------
+    structure : ImageStructure
+        What the header says.
+
+    Notes
+    -----
+    The arrays `column`, `start`, `nbytes`, `scale`, `zero` and `blank` need every row to have
+    been fed.
+    """
+
+    def __init__(self, structure):
+        self.structure = structure
+        self._rows = None
+        self._known = None
+
+    def __len__(self):
+        return self.structure.nrows
+
+    def __repr__(self):
+        return f"<{type(self).__name__} of {len(self)} tiles>"
+
+    # ------------------------------------------------------------------ bytes
+
+    def row_ranges(self, tiles=None):
+        """Ranges ``(start, stop)`` of rows that are needed to describe tiles, and not fed yet."""
+        tiles = self._all() if tiles is None else np.unique(tiles)
+        if self._known is not None:
+            tiles = tiles[~self._known[tiles]]
+        if tiles.size == 0:
+            return []
+        breaks = np.flatnonzero(np.diff(tiles) != 1)
+        first = tiles[np.concatenate(([0], breaks + 1))]
+        last = tiles[np.concatenate((breaks, [tiles.size - 1]))]
+        width = self.structure.row_nbytes
+        return [(int(a) * width, (int(b) + 1) * width) for a, b in zip(first, last, strict=True)]
+
+    def feed(self, offset, data):
+        """Take bytes of the data unit that start at `offset`; rows that are cut are left out."""
+        width, nrows = self.structure.row_nbytes, self.structure.nrows
+        raw = np.frombuffer(data, np.uint8)
+        first = -(-offset // width)
+        last = min((offset + raw.size) // width, nrows)
+        if last <= first:
+            return
+        rows = raw[first * width - offset:last * width - offset].reshape(-1, width)
+        if first == 0 and last == nrows:
+            self._rows, self._known = rows, np.ones(nrows, bool)
+            return
+        if self._rows is None:
+            self._known = np.zeros(nrows, bool)
+            self._rows = np.empty((nrows, width), np.uint8)
+        elif not self._rows.flags.writeable:
+            return  # every row is known already
+        self._rows[first:last] = rows
+        self._known[first:last] = True
+
+    # ------------------------------------------------------------------ rows
+
+    def _all(self):
+        return np.arange(len(self), dtype=np.int64)
+
+    def _numbers(self, name, tiles):
+        """A scalar column as it is; None if there is no such column."""
+        column = self.structure.columns.get(name)
+        if column is None:
+            return None
+        kind = {"B": "u1", "I": ">i2", "J": ">i4", "K": ">i8", "E": ">f4", "D": ">f8"}
+        dtype = np.dtype(kind[column.letter])
+        cells = self._rows[tiles, column.offset:column.offset + dtype.itemsize]
+        return np.ascontiguousarray(cells).view(dtype)[:, 0]
+
+    def _descriptors(self, name, tiles):
+        """Element count and heap offset; zeros if there is no such column."""
+        column = self.structure.columns.get(name)
+        if column is None:
+            return np.zeros((len(tiles), 2), np.int64)
+        dtype = np.dtype(">i4" if column.letter == "P" else ">i8")
+        cells = self._rows[tiles, column.offset:column.offset + 2 * dtype.itemsize]
+        return np.ascontiguousarray(cells).view(dtype).astype(np.int64)
+
+    def describe(self, tiles=None):
+        """What the rows of these tiles say; `check` tells whether it can be true.
+
+        A tile is in the first of `COLUMNS` whose descriptor is not empty.
+        """
+        tiles = self._all() if tiles is None else np.asarray(tiles, np.int64)
+        if len(tiles) and (self._known is None or not self._known[tiles].all()):
+            raise HeaderError("table ends before its last row")
+        n = len(tiles)
+        column = np.full(n, ABSENT, np.int64)
+        count, offset, element = (np.zeros(n, np.int64) for _ in range(3))
+        for i, name in enumerate(COLUMNS):
+            if name not in self.structure.columns:
+                continue
+            descriptors = self._descriptors(name, tiles)
+            here = (column == ABSENT) & (descriptors[:, 0] != 0)
+            column[here] = i
+            count[here], offset[here] = descriptors[here, 0], descriptors[here, 1]
+            element[here] = ELEMENT_NBYTES[self.structure.columns[name].element]
+        heap = self.structure.heap_nbytes
+        fits = (count >= 0) & (count <= heap) & (offset >= 0) & (offset <= heap)
+        nbytes = np.where(fits, count, 0) * element
+        fits &= nbytes <= heap - np.where(fits, offset, 0)
+        start = np.where(fits, self.structure.heap_start + np.where(fits, offset, 0), -1)
+        return Entries(tiles, column, count, start, nbytes, *self._scaling(tiles))
+
+    def _scaling(self, tiles):
+        """Scale, zero and blank of the tiles, from columns or keywords."""
+        structure, n = self.structure, len(tiles)
+
+        def filled(values, keyword, dtype):
+            if values is None:
+                return np.full(n, 0 if keyword is None else keyword, dtype)
+            return values.astype(dtype)
+
+        blank = self._numbers("ZBLANK", tiles) if structure.quantize else None
+        has_blank = np.full(n, blank is not None or structure.blank is not None, np.int64)
+        return (filled(self._numbers("ZSCALE", tiles), structure.scale, np.float64),
+                filled(self._numbers("ZZERO", tiles), structure.zero, np.float64),
+                filled(blank, structure.blank, np.int64), has_blank)
+
+    def place(self, tile):
+        """How errors name a tile."""
+        codec = self.structure.codec
+        return f"{codec.zcmptype[0] if codec else 'plain image'} tile {tile}"
+
+    def check(self, entries):
+        """Raise DecodeError for a tile that is absent or leaves the heap."""
+        bad = np.flatnonzero((entries.column == ABSENT) | (entries.start < 0))
+        if bad.size == 0:
+            return
+        i = bad[0]
+        place = self.place(entries.tiles[i])
+        if entries.column[i] == ABSENT:
+            raise DecodeError(f"{place}: found no bytes in any column, wanted a compressed tile")
+        raise DecodeError(f"{place}: descriptor in {COLUMNS[entries.column[i]]} names "
+                          f"{entries.count[i]} elements that leave the heap, "
+                          f"wanted them within its {self.structure.heap_nbytes} bytes")
+
+    def heap_ranges(self, tiles=None):
+        """Ranges ``(start, stop)`` of the streams of these tiles."""
+        entries = self.describe(tiles)
+        self.check(entries)
+        return list(zip(entries.start.tolist(), (entries.start + entries.nbytes).tolist(),
+                        strict=True))
+
+    def context(self, row):
+        """The context of one tile.
+
+        Parameters
+        ----------
+        row : int
+            Table row, from 0.
+        """
+        structure = self.structure
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of a table of {len(self)}")
+        entry = self.describe([row])
+        self.check(entry)
+        position = np.unravel_index(row, structure.grid_shape)
+        shape = tuple(min(t, n - int(p) * t) for p, t, n in
+                      zip(position, structure.tile_shape, structure.shape, strict=True))
+        column = COLUMNS[entry.column[0]]
+        quantized = structure.quantize is not None and entry.column[0] == 0
+        return DecodeContext(
+            row=row, shape=shape, dtype=structure.dtype, column=column,
+            scale=float(entry.scale[0]) if quantized else None,
+            zero=float(entry.zero[0]) if quantized else None,
+            blank=int(entry.blank[0]) if quantized and entry.has_blank[0] else None,
+        )
+
+    # ------------------------------------------------------------------ columns as arrays
+
+    @property
+    def column(self):
+        """Name of the column that supplies each tile; an empty string if it is absent."""
+        names = np.array([*COLUMNS, ""])
+        return names[self.describe().column]
+
+    @property
+    def start(self):
+        """First byte of each stream, counted from the start of the data unit; -1 if outside."""
+        return self.describe().start
+
+    @property
+    def nbytes(self):
+        """Length of each stream."""
+        return self.describe().nbytes
+
+    @property
+    def scale(self):
+        """ZSCALE of each tile, 0 where it has none."""
+        return self.describe().scale
+
+    @property
+    def zero(self):
+        """ZZERO of each tile, 0 where it has none."""
+        return self.describe().zero
+
+    @property
+    def blank(self):
+        """Null integer of each tile; -2147483647 where no keyword or column tells one."""
+        entries = self.describe()
+        return np.where(entries.has_blank == 1, entries.blank, NULL_INTEGER)
+
+
+class PlainTable(TileTable):
+    """The table that a plain image would have: its tiles lie one after the other."""
+
+    def __len__(self):
+        return int(np.prod(self.structure.grid_shape, dtype=np.int64))
+
+    def row_ranges(self, tiles=None):
+        """Nothing has to be read to know where tiles are."""
+        return []
+
+    def describe(self, tiles=None):
+        structure = self.structure
+        tiles = self._all() if tiles is None else np.asarray(tiles, np.int64)
+        position = np.stack(np.unravel_index(tiles, structure.grid_shape), axis=-1)
+        first = position * structure.tile_shape
+        shape = np.minimum(structure.tile_shape, np.array(structure.shape) - first)
+        strides = np.ones(len(structure.shape), np.int64)
+        strides[:-1] = np.cumprod(structure.shape[:0:-1], dtype=np.int64)[::-1]
+        itemsize = structure.dtype.itemsize
+        npixels = np.prod(shape, axis=-1, dtype=np.int64)
+        zeros = np.zeros(len(tiles))
+        return Entries(tiles, np.full(len(tiles), COLUMNS.index("UNCOMPRESSED_DATA")), npixels,
+                       (first @ strides) * itemsize, npixels * itemsize, zeros, zeros,
+                       zeros.astype(np.int64), zeros.astype(np.int64))
+
+
+def make_table(structure):
+    """The table of an image, compressed or plain."""
+    return PlainTable(structure) if structure.codec is None else TileTable(structure)
