@@ -35,6 +35,7 @@ def cpu_features():
     dict
         ``found`` and ``used``: lists of names.
     """
+
     def names(bits):
         return [name for name, bit in _native.FEATURES.items() if bits & bit]
 

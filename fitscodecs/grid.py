@@ -35,8 +35,15 @@ class Plan:
 
     def part(self, chosen):
         """The plan for some of the tiles, by a slice or an index array."""
-        return Plan(self.out_shape, self.tiles[chosen], self.shape[chosen], self.start[chosen],
-                    self.step[chosen], self.count[chosen], self.offset[chosen])
+        return Plan(
+            self.out_shape,
+            self.tiles[chosen],
+            self.shape[chosen],
+            self.start[chosen],
+            self.step[chosen],
+            self.count[chosen],
+            self.offset[chosen],
+        )
 
 
 @dataclass(frozen=True)
@@ -78,10 +85,15 @@ def expand(key, ndim):
         elif array.ndim == 0 and hasattr(entry, "__index__"):
             entries.append(operator.index(entry))
         else:
-            raise IndexError(f"cannot index with {entry!r}: wanted integers, slices, Ellipsis, "
-                             "or arrays of integers or booleans")
-    used = sum(e.ndim if isinstance(e, np.ndarray) and e.dtype.kind == "b" else 1
-               for e in entries if e is not Ellipsis)
+            raise IndexError(
+                f"cannot index with {entry!r}: wanted integers, slices, Ellipsis, "
+                "or arrays of integers or booleans"
+            )
+    used = sum(
+        e.ndim if isinstance(e, np.ndarray) and e.dtype.kind == "b" else 1
+        for e in entries
+        if e is not Ellipsis
+    )
     if sum(e is Ellipsis for e in entries) > 1:
         raise IndexError("more than one Ellipsis in an index")
     if used > ndim:
@@ -89,7 +101,7 @@ def expand(key, ndim):
     if not any(e is Ellipsis for e in entries):
         entries.append(Ellipsis)
     at = next(i for i, e in enumerate(entries) if e is Ellipsis)
-    return entries[:at] + [slice(None)] * (ndim - used) + entries[at + 1:]
+    return entries[:at] + [slice(None)] * (ndim - used) + entries[at + 1 :]
 
 
 def masks_to_points(entries, shape):
@@ -100,9 +112,10 @@ def masks_to_points(entries, shape):
             result.append(entry)
             continue
         axis = len(result)
-        if entry.shape != tuple(shape[axis:axis + entry.ndim]) or entry.ndim == 0:
-            raise IndexError(f"mask of shape {entry.shape}, wanted "
-                             f"{tuple(shape[axis:axis + entry.ndim])}")
+        if entry.shape != tuple(shape[axis : axis + entry.ndim]) or entry.ndim == 0:
+            raise IndexError(
+                f"mask of shape {entry.shape}, wanted {tuple(shape[axis : axis + entry.ndim])}"
+            )
         result.extend(np.nonzero(entry))
     return result
 
@@ -112,8 +125,9 @@ def checked(index, length, axis):
     index = np.asarray(index)
     bad = (index < -length) | (index >= length)
     if bad.any():
-        raise IndexError(f"index {index[bad].flat[0]} is out of bounds for axis {axis} "
-                         f"of length {length}")
+        raise IndexError(
+            f"index {index[bad].flat[0]} is out of bounds for axis {axis} of length {length}"
+        )
     return np.where(index < 0, index + length, index)
 
 
@@ -153,8 +167,9 @@ def normalize(key, shape):
         raise IndexError(f"index arrays do not broadcast: {error}") from error
     where = list(points)
     together = where == list(range(where[0], where[-1] + 1))
-    return Selection(tuple(ranges), (), dict(zip(points, arrays, strict=True)),
-                     where[0] if together else 0)
+    return Selection(
+        tuple(ranges), (), dict(zip(points, arrays, strict=True)), where[0] if together else 0
+    )
 
 
 # ---------------------------------------------------------------------------- plans
@@ -226,5 +241,12 @@ def plan(shape, tile_shape, ranges):
 
     tiles, lengths, start, count, place = zip(*parts, strict=True)
     steps = [np.full(len(t), r.step, np.int64) for t, r in zip(tiles, ranges, strict=True)]
-    return Plan(out_shape, weighted(tiles, grid), combined(lengths), combined(start),
-                combined(steps), combined(count), weighted(place, out_shape))
+    return Plan(
+        out_shape,
+        weighted(tiles, grid),
+        combined(lengths),
+        combined(start),
+        combined(steps),
+        combined(count),
+        weighted(place, out_shape),
+    )

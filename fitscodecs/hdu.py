@@ -61,7 +61,7 @@ class Window:
                 return b""
             self.data = bytes(self.source.read_range(start, start + max(nbytes, READ_NBYTES)))
             self.start = start
-        return self.data[start - self.start:start - self.start + nbytes]
+        return self.data[start - self.start : start - self.start + nbytes]
 
 
 def read_header(window, start, index):
@@ -72,14 +72,18 @@ def read_header(window, start, index):
         block = window.read(start + BLOCK * len(parts), BLOCK)
         if not parts and not block.startswith(first):
             if index == 0:
-                raise HeaderError(f"{window.source.name}: file starts with {block[:10]!r}, "
-                                  "wanted a FITS file ('SIMPLE  =')")
+                raise HeaderError(
+                    f"{window.source.name}: file starts with {block[:10]!r}, "
+                    "wanted a FITS file ('SIMPLE  =')"
+                )
             return None
         if len(block) < BLOCK:
-            raise HeaderError(f"HDU {index}: header ends after {BLOCK * len(parts) + len(block)} "
-                              "bytes without END")
+            raise HeaderError(
+                f"HDU {index}: header ends after {BLOCK * len(parts) + len(block)} "
+                "bytes without END"
+            )
         parts.append(block)
-        if any(block[i:i + CARD] == END for i in range(0, BLOCK, CARD)):
+        if any(block[i : i + CARD] == END for i in range(0, BLOCK, CARD)):
             return b"".join(parts)
 
 

@@ -15,8 +15,16 @@ from .codecs.quantize import METHODS
 from .errors import HeaderError
 from .scaling import Scaling
 
-__all__ = ["BLOCK", "Column", "ImageStructure", "data_nbytes", "image_structure", "is_compressed",
-           "is_plain_image", "parse_header"]
+__all__ = [
+    "BLOCK",
+    "Column",
+    "ImageStructure",
+    "data_nbytes",
+    "image_structure",
+    "is_compressed",
+    "is_plain_image",
+    "parse_header",
+]
 
 BLOCK = 2880
 CARD = 80
@@ -56,7 +64,7 @@ def parse_header(raw):
     """
     header = {}
     for start in range(0, len(raw) - CARD + 1, CARD):
-        card = raw[start:start + CARD].decode("latin-1")
+        card = raw[start : start + CARD].decode("latin-1")
         keyword = card[:8].rstrip()
         if keyword == "END":
             break
@@ -75,7 +83,9 @@ def integer(header, keyword, default=None, low=None, high=2**63 - 1):
     if isinstance(value, bool) or not isinstance(value, int):
         raise HeaderError(f"{keyword} is {value!r}, wanted an integer")
     if (low is not None and value < low) or value > high:
-        raise HeaderError(f"{keyword} is {value}, wanted {low if low is not None else ''} to {high}")
+        raise HeaderError(
+            f"{keyword} is {value}, wanted {low if low is not None else ''} to {high}"
+        )
     return value
 
 
@@ -126,8 +136,12 @@ def is_compressed(header):
 def is_plain_image(header):
     """Whether the HDU is an image with pixels, not compressed."""
     kind = header.get("XTENSION", "IMAGE" if "SIMPLE" in header else None)
-    return (kind == "IMAGE" and header.get("GROUPS") is not True
-            and isinstance(header.get("NAXIS"), int) and header["NAXIS"] > 0)
+    return (
+        kind == "IMAGE"
+        and header.get("GROUPS") is not True
+        and isinstance(header.get("NAXIS"), int)
+        and header["NAXIS"] > 0
+    )
 
 
 @dataclass(frozen=True)
@@ -276,11 +290,22 @@ def compressed_structure(header):
     columns, row_nbytes = table_columns(header)
     codec = tile_codec(header)
     if scaling.bitpix > 0 and scaling.bitpix not in codec.bitpix:
-        raise HeaderError(f"ZBITPIX is {scaling.bitpix}, wanted one of "
-                          f"{codec.bitpix} for {codec.zcmptype[0]}")
+        raise HeaderError(
+            f"ZBITPIX is {scaling.bitpix}, wanted one of {codec.bitpix} for {codec.zcmptype[0]}"
+        )
     tile_shape = tuple(
-        max(1, min(length, integer(header, f"ZTILE{len(shape) - k}",
-                                   length if k == len(shape) - 1 and length else 1, low=1)))
+        max(
+            1,
+            min(
+                length,
+                integer(
+                    header,
+                    f"ZTILE{len(shape) - k}",
+                    length if k == len(shape) - 1 and length else 1,
+                    low=1,
+                ),
+            ),
+        )
         for k, length in enumerate(shape)
     )
     nrows = integer(header, "NAXIS2", low=0)
@@ -339,10 +364,13 @@ def table_columns(header):
         column = columns.get(name)
         if column is None and name == "COMPRESSED_DATA":
             raise HeaderError("no column COMPRESSED_DATA")
-        if column is not None and not (column.is_descriptor and column.repeat == 1
-                                       and column.element in "BIJKED"):
-            raise HeaderError(f"column {name} of form {column.repeat}{column.letter}"
-                              f"{column.element}, wanted one descriptor of an array")
+        if column is not None and not (
+            column.is_descriptor and column.repeat == 1 and column.element in "BIJKED"
+        ):
+            raise HeaderError(
+                f"column {name} of form {column.repeat}{column.letter}"
+                f"{column.element}, wanted one descriptor of an array"
+            )
     for name in ("ZSCALE", "ZZERO", "ZBLANK"):
         column = columns.get(name)
         if column is not None and (column.letter not in "BIJKED" or column.repeat < 1):
@@ -376,7 +404,9 @@ def tile_quantize(header, scaling, columns):
     method = header.get("ZQUANTIZ")
     if scaling.bitpix > 0 or method == "NONE":
         return None
-    known = [name for name in ("ZSCALE", "ZZERO") if name in columns or header.get(name) is not None]
+    known = [
+        name for name in ("ZSCALE", "ZZERO") if name in columns or header.get(name) is not None
+    ]
     if not known:
         return None
     if len(known) == 1:

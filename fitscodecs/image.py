@@ -122,8 +122,10 @@ class TiledImage:
         size = None if self._source.whole is None else self._source.size
         need = self.structure.row_nbytes * self.structure.nrows
         if size is not None and self._hdu.data_start + need > size:
-            raise HeaderError(f"file of {size} bytes, wanted a table of {need} bytes at "
-                              f"byte {self._hdu.data_start}")
+            raise HeaderError(
+                f"file of {size} bytes, wanted a table of {need} bytes at "
+                f"byte {self._hdu.data_start}"
+            )
 
     # ------------------------------------------------------------------ what it is
 
@@ -168,8 +170,10 @@ class TiledImage:
 
     def __repr__(self):
         codec = self.codec.zcmptype[0] if self.compressed else "not compressed"
-        return (f"<TiledImage {self._source.name} {self._hdu.label}: {self.shape} {self.dtype}, "
-                f"{codec}, tiles {self.tile_shape}>")
+        return (
+            f"<TiledImage {self._source.name} {self._hdu.label}: {self.shape} {self.dtype}, "
+            f"{codec}, tiles {self.tile_shape}>"
+        )
 
     # ------------------------------------------------------------------ pixels
 
@@ -181,7 +185,9 @@ class TiledImage:
             array = self._read(selection.ranges)
         kept = [n for axis, n in enumerate(array.shape) if axis not in selection.dropped]
         array = array.reshape(kept)
-        return array if array.ndim else array[()]
+        # As numpy does: one pixel is a scalar, or an array without axes if Ellipsis was used.
+        as_array = array.ndim or any(k is Ellipsis for k in (key if isinstance(key, tuple) else ()))
+        return array if as_array else array[()]
 
     def __array__(self, dtype=None, copy=None):
         if copy is False:
@@ -210,10 +216,13 @@ class TiledImage:
         ndarray
             `out`, if given.
         """
-        if out is not None and (out.shape != self.shape or out.dtype != self.dtype
-                                or not out.flags.writeable):
-            raise ValueError(f"out has shape {out.shape} and type {out.dtype}, "
-                             f"wanted writable {self.shape} and {self.dtype}")
+        if out is not None and (
+            out.shape != self.shape or out.dtype != self.dtype or not out.flags.writeable
+        ):
+            raise ValueError(
+                f"out has shape {out.shape} and type {out.dtype}, "
+                f"wanted writable {self.shape} and {self.dtype}"
+            )
         with self._named():
             return self._read([range(n) for n in self.shape], out, threads)
 
@@ -230,12 +239,23 @@ class TiledImage:
         """Decoded and scaled pixels; in the memory of `out` if that can hold the stored ones."""
         scaling = self.structure.scaling
         stored = scaling.stored_dtype
-        direct = (out is not None and out.flags.c_contiguous and out.flags.aligned
-                  and out.dtype.isnative and out.itemsize == stored.itemsize
-                  and (out.dtype == stored or scaling.is_offset))
+        direct = (
+            out is not None
+            and out.flags.c_contiguous
+            and out.flags.aligned
+            and out.dtype.isnative
+            and out.itemsize == stored.itemsize
+            and (out.dtype == stored or scaling.is_offset)
+        )
         work = out.view(stored) if direct else allocate(pieces.out_shape, stored, "image")
-        decode_tiles(self.structure, entries, streams, pieces, work,
-                     THREADS if threads is None else max(1, int(threads)))
+        decode_tiles(
+            self.structure,
+            entries,
+            streams,
+            pieces,
+            work,
+            THREADS if threads is None else max(1, int(threads)),
+        )
         result = scaling.apply(work) if self.scaled else work
         return out if direct else result
 
@@ -256,12 +276,15 @@ class TiledImage:
             entries, streams = self._fetch(tiles)
             order = np.argsort(member.ravel(), kind="stable")
             ends = np.cumsum(np.bincount(member.ravel(), minlength=len(plans)))
-            for pieces, block_ranges, which in zip(plans, ranges, np.split(order, ends[:-1]),
-                                                   strict=True):
+            for pieces, block_ranges, which in zip(
+                plans, ranges, np.split(order, ends[:-1]), strict=True
+            ):
                 chosen = np.searchsorted(tiles, pieces.tiles)
                 block = self._decode(entries.part(chosen), streams.part(chosen), pieces)
-                local = [p[which] - block_ranges[axis].start
-                         for axis, p in zip(axes, points, strict=True)]
+                local = [
+                    p[which] - block_ranges[axis].start
+                    for axis, p in zip(axes, points, strict=True)
+                ]
                 result[which] = np.moveaxis(block, axes, range(len(axes)))[tuple(local)]
         result = result.reshape(*shape, *result.shape[1:])
         dims = range(len(shape))
@@ -306,8 +329,10 @@ class TiledImage:
         short = np.flatnonzero(begin + entries.nbytes > available)
         if short.size:
             i = short[0]
-            raise DecodeError(f"{self._table.place(entries.tiles[i])}: file ends after "
-                              f"{max(0, available[i] - begin[i])} of {entries.nbytes[i]} bytes")
+            raise DecodeError(
+                f"{self._table.place(entries.tiles[i])}: file ends after "
+                f"{max(0, available[i] - begin[i])} of {entries.nbytes[i]} bytes"
+            )
         return entries, Streams(buffers, which, begin, entries.nbytes)
 
     # ------------------------------------------------------------------ life
@@ -342,8 +367,10 @@ class Blocks:
         selection = normalize(key, image.grid_shape)
         if selection.points is not None or any(abs(r.step) != 1 for r in selection.ranges):
             raise IndexError("blocks are indexed by integers and slices of step 1")
-        pixels = tuple(slice(min(r.start, r.stop) * t, max(r.start, r.stop) * t)
-                       for r, t in zip(selection.ranges, image.tile_shape, strict=True))
+        pixels = tuple(
+            slice(min(r.start, r.stop) * t, max(r.start, r.stop) * t)
+            for r, t in zip(selection.ranges, image.tile_shape, strict=True)
+        )
         return image[pixels]
 
 

@@ -40,10 +40,13 @@ def restored(table, header_class):
     if "ZSIMPLE" in table:
         structure = [("SIMPLE", table["ZSIMPLE"], "conforms to FITS standard")]
     naxis = table["ZNAXIS"]
-    structure += [("BITPIX", table["ZBITPIX"], "data type of the pixels"),
-                  ("NAXIS", naxis, "number of axes")]
-    structure += [(f"NAXIS{i}", table[f"ZNAXIS{i}"], f"length of axis {i}")
-                  for i in range(1, naxis + 1)]
+    structure += [
+        ("BITPIX", table["ZBITPIX"], "data type of the pixels"),
+        ("NAXIS", naxis, "number of axes"),
+    ]
+    structure += [
+        (f"NAXIS{i}", table[f"ZNAXIS{i}"], f"length of axis {i}") for i in range(1, naxis + 1)
+    ]
     if "ZSIMPLE" not in table or "ZPCOUNT" in table:
         structure.append(("PCOUNT", table.get("ZPCOUNT", 0), "number of parameters"))
         structure.append(("GCOUNT", table.get("ZGCOUNT", 1), "number of groups"))
@@ -54,8 +57,9 @@ def restored(table, header_class):
         header.append(card, end=True)
     for card in table.cards:
         keyword = card.keyword
-        if TABLE_KEYWORDS.fullmatch(keyword) or (keyword in header and keyword in
-                                                 {name for name, _, _ in structure}):
+        if TABLE_KEYWORDS.fullmatch(keyword) or (
+            keyword in header and keyword in {name for name, _, _ in structure}
+        ):
             continue
         if keyword == "EXTNAME" and card.value == DEFAULT_EXTNAME:
             continue

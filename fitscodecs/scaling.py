@@ -72,10 +72,16 @@ class Scaling:
 
     @property
     def dtype(self):
-        """Type of the scaled pixels: float32 holds scaled 8 and 16-bit integers, float64 wider."""
-        if self.is_offset and not self.has_blank:
-            return next(np.dtype(name) for name, stored in _STORED.items()
-                        if np.dtype(stored) == self.stored_dtype)
+        """Type of the scaled pixels: float32 holds scaled 8 and 16-bit integers, float64 wider.
+
+        An unsigned type has no NaN: there, undefined pixels keep the value that BLANK stands for.
+        """
+        if self.is_offset:
+            return next(
+                np.dtype(name)
+                for name, stored in _STORED.items()
+                if np.dtype(stored) == self.stored_dtype
+            )
         if self.bitpix < 0 or (self.bscale == 1 and self.bzero == 0 and not self.has_blank):
             return self.stored_dtype
         return np.dtype("f4" if self.bitpix in (8, 16) else "f8")
@@ -85,7 +91,7 @@ class Scaling:
 
         Each step is rounded to the type of the result, as the field's software does it.
         """
-        if self.is_offset and not self.has_blank:
+        if self.is_offset:
             return from_stored(stored, self.dtype)
         if self.dtype == stored.dtype and self.bscale == 1 and self.bzero == 0:
             return stored

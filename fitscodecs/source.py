@@ -147,7 +147,9 @@ class UrlSource(Source):
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise ImportError("reading a URL needs fsspec: pip install fitscodecs[fsspec]") from error
+            raise ImportError(
+                "reading a URL needs fsspec: pip install fitscodecs[fsspec]"
+            ) from error
         self.url = self.name = url
         self.storage_options = dict(storage_options or {})
         self.fs, self.path = url_to_fs(url, **self.storage_options)
@@ -163,8 +165,9 @@ class UrlSource(Source):
         if not ranges:
             return []
         starts, stops = zip(*ranges, strict=True)
-        return self.fs.cat_ranges([self.path] * len(ranges), list(starts), list(stops),
-                                  on_error="raise")
+        return self.fs.cat_ranges(
+            [self.path] * len(ranges), list(starts), list(stops), on_error="raise"
+        )
 
     def read_range(self, start, stop):
         return self.read_ranges([(start, stop)])[0]
@@ -188,8 +191,10 @@ def raw_source(target, storage_options):
     try:
         return BytesSource(target)
     except TypeError as error:
-        raise TypeError(f"cannot read from {type(target).__name__}: wanted a path, a URL, bytes, a "
-                        "file object, or an object with read_range(start, stop)") from error
+        raise TypeError(
+            f"cannot read from {type(target).__name__}: wanted a path, a URL, bytes, a "
+            "file object, or an object with read_range(start, stop)"
+        ) from error
 
 
 def open_source(target, storage_options=None):
@@ -214,8 +219,12 @@ def open_source(target, storage_options=None):
     except DecodeError as error:
         raise HeaderError(str(error)) from error
     source.close()
-    return InflatedSource(contents, target if isinstance(source, (FileSource, UrlSource)) else None,
-                          storage_options, source.name)
+    return InflatedSource(
+        contents,
+        target if isinstance(source, (FileSource, UrlSource)) else None,
+        storage_options,
+        source.name,
+    )
 
 
 class InflatedSource(BytesSource):

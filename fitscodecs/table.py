@@ -5,6 +5,7 @@ No I/O happens here: a table says which ranges it needs, and is fed with bytes. 
 counted from the start of the data unit.
 """
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,8 +56,9 @@ class TileTable:
 
     def __init__(self, structure):
         self.structure = structure
-        self._rows = None
-        self._known = None
+        self._rows = np.empty((0, structure.row_nbytes), np.uint8)
+        self._known = None  # which rows were fed; None before the first
+        self._lock = threading.Lock()
 
     def __len__(self):
         return self.structure.nrows
@@ -87,17 +89,15 @@ class TileTable:
         last = min((offset + raw.size) // width, nrows)
         if last <= first:
             return
-        rows = raw[first * width - offset:last * width - offset].reshape(-1, width)
-        if first == 0 and last == nrows:
-            self._rows, self._known = rows, np.ones(nrows, bool)
-            return
-        if self._rows is None:
-            self._known = np.zeros(nrows, bool)
-            self._rows = np.empty((nrows, width), np.uint8)
-        elif not self._rows.flags.writeable:
-            return  # every row is known already
-        self._rows[first:last] = rows
-        self._known[first:last] = True
+        rows = raw[first * width - offset : last * width - offset].reshape(-1, width)
+        with self._lock:
+            if first == 0 and last == nrows:
+                self._rows, self._known = rows, np.ones(nrows, bool)
+            elif self._known is None:
+                self._rows, self._known = np.empty((nrows, width), np.uint8), np.zeros(nrows, bool)
+            if not self._known[first:last].all():
+                self._rows[first:last] = rows
+                self._known[first:last] = True
 
     # ------------------------------------------------------------------ rows
 
@@ -111,7 +111,7 @@ class TileTable:
             return None
         kind = {"B": "u1", "I": ">i2", "J": ">i4", "K": ">i8", "E": ">f4", "D": ">f8"}
         dtype = np.dtype(kind[column.letter])
-        cells = self._rows[tiles, column.offset:column.offset + dtype.itemsize]
+        cells = self._rows[tiles, column.offset : column.offset + dtype.itemsize]
         return np.ascontiguousarray(cells).view(dtype)[:, 0]
 
     def _descriptors(self, name, tiles):
@@ -120,7 +120,7 @@ class TileTable:
         if column is None:
             return np.zeros((len(tiles), 2), np.int64)
         dtype = np.dtype(">i4" if column.letter == "P" else ">i8")
-        cells = self._rows[tiles, column.offset:column.offset + 2 * dtype.itemsize]
+        cells = self._rows[tiles, column.offset : column.offset + 2 * dtype.itemsize]
         return np.ascontiguousarray(cells).view(dtype).astype(np.int64)
 
     def describe(self, tiles=None):
@@ -160,9 +160,12 @@ class TileTable:
 
         blank = self._numbers("ZBLANK", tiles) if structure.quantize else None
         has_blank = np.full(n, blank is not None or structure.blank is not None, np.int64)
-        return (filled(self._numbers("ZSCALE", tiles), structure.scale, np.float64),
-                filled(self._numbers("ZZERO", tiles), structure.zero, np.float64),
-                filled(blank, structure.blank, np.int64), has_blank)
+        return (
+            filled(self._numbers("ZSCALE", tiles), structure.scale, np.float64),
+            filled(self._numbers("ZZERO", tiles), structure.zero, np.float64),
+            filled(blank, structure.blank, np.int64),
+            has_blank,
+        )
 
     def place(self, tile):
         """How errors name a tile."""
@@ -178,16 +181,19 @@ class TileTable:
         place = self.place(entries.tiles[i])
         if entries.column[i] == ABSENT:
             raise DecodeError(f"{place}: found no bytes in any column, wanted a compressed tile")
-        raise DecodeError(f"{place}: descriptor in {COLUMNS[entries.column[i]]} names "
-                          f"{entries.count[i]} elements that leave the heap, "
-                          f"wanted them within its {self.structure.heap_nbytes} bytes")
+        raise DecodeError(
+            f"{place}: descriptor in {COLUMNS[entries.column[i]]} names "
+            f"{entries.count[i]} elements that leave the heap, "
+            f"wanted them within its {self.structure.heap_nbytes} bytes"
+        )
 
     def heap_ranges(self, tiles=None):
         """Ranges ``(start, stop)`` of the streams of these tiles."""
         entries = self.describe(tiles)
         self.check(entries)
-        return list(zip(entries.start.tolist(), (entries.start + entries.nbytes).tolist(),
-                        strict=True))
+        return list(
+            zip(entries.start.tolist(), (entries.start + entries.nbytes).tolist(), strict=True)
+        )
 
     def context(self, row):
         """The context of one tile.
@@ -203,12 +209,17 @@ class TileTable:
         entry = self.describe([row])
         self.check(entry)
         position = np.unravel_index(row, structure.grid_shape)
-        shape = tuple(min(t, n - int(p) * t) for p, t, n in
-                      zip(position, structure.tile_shape, structure.shape, strict=True))
+        shape = tuple(
+            min(t, n - int(p) * t)
+            for p, t, n in zip(position, structure.tile_shape, structure.shape, strict=True)
+        )
         column = COLUMNS[entry.column[0]]
         quantized = structure.quantize is not None and entry.column[0] == 0
         return DecodeContext(
-            row=row, shape=shape, dtype=structure.dtype, column=column,
+            row=row,
+            shape=shape,
+            dtype=structure.dtype,
+            column=column,
             scale=float(entry.scale[0]) if quantized else None,
             zero=float(entry.zero[0]) if quantized else None,
             blank=int(entry.blank[0]) if quantized and entry.has_blank[0] else None,
@@ -270,9 +281,17 @@ class PlainTable(TileTable):
         itemsize = structure.dtype.itemsize
         npixels = np.prod(shape, axis=-1, dtype=np.int64)
         zeros = np.zeros(len(tiles))
-        return Entries(tiles, np.full(len(tiles), COLUMNS.index("UNCOMPRESSED_DATA")), npixels,
-                       (first @ strides) * itemsize, npixels * itemsize, zeros, zeros,
-                       zeros.astype(np.int64), zeros.astype(np.int64))
+        return Entries(
+            tiles,
+            np.full(len(tiles), COLUMNS.index("UNCOMPRESSED_DATA")),
+            npixels,
+            (first @ strides) * itemsize,
+            npixels * itemsize,
+            zeros,
+            zeros,
+            zeros.astype(np.int64),
+            zeros.astype(np.int64),
+        )
 
 
 def make_table(structure):

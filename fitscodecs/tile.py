@@ -3,6 +3,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Streams:
 
     def __getitem__(self, i):
         view = memoryview(self.buffers[self.which[i]])
-        return view[self.begin[i]:self.begin[i] + self.nbytes[i]]
+        return view[self.begin[i] : self.begin[i] + self.nbytes[i]]
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,9 @@ def unpacked(codec: TileCodec, streams, npixels, places):
         raw.append(contents)
         used.append(nbytes)
     n = len(raw)
-    return Streams(raw, np.arange(n), np.zeros(n, np.int64),
-                   np.array([len(r) for r in raw], np.int64)), used
+    return Streams(
+        raw, np.arange(n), np.zeros(n, np.int64), np.array([len(r) for r in raw], np.int64)
+    ), used
 
 
 def make_batch(structure, codec, quantized, parameters, out, label):
@@ -136,8 +138,9 @@ def decode_column(structure, column, entries, streams, plan, out):
     streams, used = unpacked(codec, streams, npixels, places)
     groups = {}
     if codec.native_parameters_vary:
-        for i, (nbytes, n) in enumerate(zip(streams.nbytes.tolist(), npixels.tolist(),
-                                            strict=True)):
+        for i, (nbytes, n) in enumerate(
+            zip(streams.nbytes.tolist(), npixels.tolist(), strict=True)
+        ):
             place = f"{label} tile {plan.tiles[i]}"
             groups.setdefault(codec.native_parameters(nbytes, n, place), []).append(i)
     else:
@@ -150,9 +153,22 @@ def decode_column(structure, column, entries, streams, plan, out):
             batch = make_batch(structure, codec, quantized, parameters, out, label)
         except DecodeError as error:
             raise DecodeError(f"{label} tile {part.tiles[0]}: {error}") from None
-        jobs = Jobs(where.buffers, where.which, where.begin, where.nbytes, part.tiles, part.shape,
-                    part.start, part.step, part.count, part.offset * out.itemsize, rows.scale,
-                    rows.zero, rows.blank, rows.has_blank)
+        jobs = Jobs(
+            where.buffers,
+            where.which,
+            where.begin,
+            where.nbytes,
+            part.tiles,
+            part.shape,
+            part.start,
+            part.step,
+            part.count,
+            part.offset * out.itemsize,
+            rows.scale,
+            rows.zero,
+            rows.blank,
+            rows.has_blank,
+        )
         total[chosen] = _native.decode_tiles(batch, jobs, out)
     return total if used is None else np.array(used, np.int64)
 
@@ -164,8 +180,9 @@ def decode_part(structure, entries, streams, plan, out):
         chosen = np.flatnonzero(entries.column == column)
         if len(chosen) == len(plan):
             chosen = slice(None)
-        total[chosen] = decode_column(structure, column, entries.part(chosen),
-                                      streams.part(chosen), plan.part(chosen), out)
+        total[chosen] = decode_column(
+            structure, column, entries.part(chosen), streams.part(chosen), plan.part(chosen), out
+        )
     return total
 
 
@@ -174,7 +191,7 @@ def tasks(plan, npixels_per_task):
     done = np.cumsum(np.prod(plan.shape, axis=1))
     cuts = np.searchsorted(done, np.arange(npixels_per_task, done[-1], npixels_per_task)) + 1
     edges = np.unique(np.concatenate(([0], cuts, [len(plan)])))
-    return [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges.tolist())]
 
 
 def decode_tiles(structure, entries, streams, plan, out, threads=1):
@@ -210,8 +227,9 @@ def decode_tiles(structure, entries, streams, plan, out, threads=1):
     parts = tasks(plan, size)
 
     def work(chosen):
-        return decode_part(structure, entries.part(chosen), streams.part(chosen),
-                           plan.part(chosen), out)
+        return decode_part(
+            structure, entries.part(chosen), streams.part(chosen), plan.part(chosen), out
+        )
 
     if threads <= 1 or npixels < THREADS_NPIXELS or len(parts) == 1:
         return np.concatenate([work(part) for part in parts])

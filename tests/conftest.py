@@ -25,9 +25,15 @@ def vectors(group):
     if group == "files":
         return [pytest.param(i["name"], i["params"], {}, id=i["name"]) for i in index]
     with np.load(VECTORS / f"{group}.npz") as arrays:
-        return [pytest.param(i["name"], i["params"],
-                             {k: arrays[f"{i['name']}.{k}"] for k in i["arrays"]}, id=i["name"])
-                for i in index]
+        return [
+            pytest.param(
+                i["name"],
+                i["params"],
+                {k: arrays[f"{i['name']}.{k}"] for k in i["arrays"]},
+                id=i["name"],
+            )
+            for i in index
+        ]
 
 
 def shared_files(folder):

@@ -17,8 +17,11 @@ ODD = HERE / "data" / "odd"
 
 
 def image_hdus(path):
-    return [hdu for hdu in walk(open_source(path))
-            if is_compressed(hdu.header) or is_plain_image(hdu.header)]
+    return [
+        hdu
+        for hdu in walk(open_source(path))
+        if is_compressed(hdu.header) or is_plain_image(hdu.header)
+    ]
 
 
 @pytest.mark.parametrize("path", shared_files("real"))
@@ -36,7 +39,9 @@ def test_real_file(path, record_property):
     record_property("image_hdus", len(hdus))
 
 
-@pytest.mark.parametrize(("name", "expect"), list(json.loads((ODD / "expect.json").read_text()).items()))
+@pytest.mark.parametrize(
+    ("name", "expect"), list(json.loads((ODD / "expect.json").read_text()).items())
+)
 def test_odd_file(name, expect):
     path = ODD / f"{name}.fits"
     if expect == "error":

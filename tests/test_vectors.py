@@ -21,8 +21,9 @@ def test_none_is_left_out():
 
 @pytest.mark.parametrize(("name", "params", "arrays"), vectors("rice"))
 def test_rice(name, params, arrays):
-    codec = fc.Rice1(blocksize=params["blocksize"], bytepix=params["bytepix"],
-                     tile_shape=(params["npix"],))
+    codec = fc.Rice1(
+        blocksize=params["blocksize"], bytepix=params["bytepix"], tile_shape=(params["npix"],)
+    )
     pixels = arrays["pixels"]
     if params["bytepix"] == 1:
         pixels = pixels.astype(np.int64) & 255  # the vectors hold bytes as signed numbers
@@ -57,7 +58,7 @@ def test_hcompress(name, params, arrays):
 
 
 def test_dither_table():
-    (_, params, arrays), = (p.values for p in vectors("random"))
+    ((_, params, arrays),) = (p.values for p in vectors("random"))
     raw, last_seed = _native.dither_table()
     assert same_bits(np.frombuffer(raw, np.float32), arrays["values"])
     assert last_seed == params["check_state"] == 1043618065
@@ -69,8 +70,9 @@ def test_quantize(name, params, arrays):
     if params["null_in"] is not None:
         pixels[pixels == pixels.dtype.type(params["null_in"])] = np.nan
     codec = fc.Quantize(level=params["q"], method=params["method"], seed=params["zdither0"] or 1)
-    context = fc.DecodeContext(row=params["tile0"], shape=(params["ny"], params["nx"]),
-                               dtype=pixels.dtype)
+    context = fc.DecodeContext(
+        row=params["tile0"], shape=(params["ny"], params["nx"]), dtype=pixels.dtype
+    )
     if not params["quantizable"]:
         with pytest.raises(fc.NotQuantizable):
             codec.encode(pixels, context=context)

@@ -32,6 +32,7 @@ static inline enum fitscodecs_status fitscodecs_check_npixels(const struct fitsc
                                "a tile with rows of {found} pixels, too many to address",
                                (int64_t)tile->nx, 0);
     }
+    result->detail = NULL;
     return FITSCODECS_OK;
 }
 

@@ -48,6 +48,7 @@ static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const v
     size_t nbytes = encode_bound(tile);
 
     (void)scratch;
+    *result = (struct fitscodecs_result){0};
     if (out_nbytes < nbytes) {
         return fitscodecs_fail(result, FITSCODECS_SHORT_OUTPUT,
                                "{found} bytes of output, wanted {wanted}", (int64_t)out_nbytes,
@@ -69,6 +70,7 @@ static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const u
     size_t nbytes = encode_bound(tile);
 
     (void)scratch;
+    *result = (struct fitscodecs_result){0};
     if (in_nbytes < nbytes) {
         return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT,
                                "data ends after {found} of {wanted} bytes", (int64_t)in_nbytes,

@@ -134,6 +134,7 @@ static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const v
     struct list list = {out, HEAD_NWORDS, out_nbytes / 2};
 
     (void)scratch;
+    *result = (struct fitscodecs_result){0};
     for (size_t i = 0, count; i < npixels; i += count) {
         if (p[i] < 0 || p[i] > LEVEL_MAX) {
             return fitscodecs_fail(result, FITSCODECS_VALUE_RANGE,
@@ -246,9 +247,11 @@ static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const u
     struct cursor cursor = {pixels, tile->nx * tile->ny};
     size_t i, nwords;
     int64_t level = 1; /* at most 2^30 words move it by less than 2^28 each: no overflow */
-    enum fitscodecs_status status = read_head(in, in_nbytes, &i, &nwords, result);
+    enum fitscodecs_status status;
 
     (void)scratch;
+    *result = (struct fitscodecs_result){0};
+    status = read_head(in, in_nbytes, &i, &nwords, result);
     while (status == FITSCODECS_OK && i < nwords && cursor.room > 0) {
         uint32_t word = load_be16(in + 2 * i++);
         unsigned operation = word >> 12;

@@ -208,7 +208,12 @@ static double choose_zero(const struct fitscodecs_noise *noise, bool is_f64, boo
         return noise->minimum - step * LOWEST_INTEGER;
     }
     if (range < LARGEST_RANGE_FROM_ZERO) {
-        return (double)to_i64(noise->minimum / step + 0.5, INT64_MIN) * step;
+        /*
+         * A whole number of steps from 0, counted in 64 bits.  Beyond them software of the field
+         * writes integers that have nothing to do with the pixels: NaN refuses such a tile.
+         */
+        double nsteps = noise->minimum / step + 0.5;
+        return fabs(nsteps) < 9223372036854775808.0 ? (double)(int64_t)nsteps * step : NAN;
     }
     sum = is_f64 ? sum_f64(noise->minimum, noise->maximum)
                  : sum_f32(noise->minimum, noise->maximum);

@@ -138,6 +138,7 @@ static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const v
     size_t blocksize = (size_t)tile->parameters[BLOCKSIZE];
 
     (void)scratch;
+    *result = (struct fitscodecs_result){0};
     bits_create(&bw, out, out_nbytes);
     switch (tile->parameters[BYTEPIX]) {
     case 1:
@@ -169,6 +170,7 @@ static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const u
     enum fitscodecs_status status;
 
     (void)scratch;
+    *result = (struct fitscodecs_result){0};
     bits_open(&br, in, in_nbytes);
     switch (tile->parameters[BYTEPIX]) {
     case 1:

@@ -21,7 +21,8 @@ static bool type_is_float(enum fitscodecs_pixel type)
 
 static bool needs_conversion(const struct fitscodecs_batch *batch)
 {
-    return batch->quantized || batch->offset != 0 || batch->tile_type != batch->image_type;
+    return batch->quantized || batch->tile_type != batch->image_type ||
+           (batch->offset != 0 && !type_is_float(batch->tile_type));
 }
 
 /* Each part of the scratch memory starts at a multiple of 8 bytes, aligned for any pixel. */
@@ -84,21 +85,27 @@ static enum fitscodecs_status convert_integers(const struct fitscodecs_batch *ba
     static const int64_t lowest[] = {0, INT16_MIN, INT32_MIN, INT64_MIN};
     static const int64_t highest[] = {UINT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
     int64_t low = lowest[batch->image_type], high = highest[batch->image_type];
+    int64_t offset = batch->offset;
+    /* the values from which the offset can be subtracted in 64 bits */
+    int64_t least = offset > 0 ? INT64_MIN + offset : INT64_MIN;
+    int64_t most = offset < 0 ? INT64_MAX + offset : INT64_MAX;
 
     for (size_t i = 0; i < npixels; i++) {
         int64_t value = load_integer(tile, batch->tile_type, i);
-        if (value < INT64_MIN + batch->offset) {
-            value = INT64_MIN + batch->offset; /* only a fault or a clipped value can be so low */
+        bool below = value < least, above = value > most;
+        if (!below && !above) {
+            value -= offset;
+            below = value < low;
+            above = value > high;
         }
-        value -= batch->offset;
-        if (value < low || value > high) {
+        if (below || above) {
             if (!batch->clip) {
                 return fitscodecs_fail(result, FITSCODECS_VALUE_RANGE,
-                                       value < low ? "pixel value {found}, wanted at least {wanted}"
-                                                   : "pixel value {found}, wanted at most {wanted}",
-                                       value, value < low ? low : high);
+                                       below ? "pixel value {found}, wanted at least {wanted}"
+                                             : "pixel value {found}, wanted at most {wanted}",
+                                       value, below ? low : high);
             }
-            value = value < low ? low : high;
+            value = below ? low : high;
         }
         store_integer(image, batch->image_type, i, value);
     }
@@ -124,15 +131,17 @@ static enum fitscodecs_status convert(const struct fitscodecs_batch *batch,
                                       size_t npixels, void *image,
                                       struct fitscodecs_result *result)
 {
+    bool gives_floats = batch->quantized || type_is_float(batch->tile_type);
+
+    if (gives_floats != type_is_float(batch->image_type)) {
+        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
+                               "integers and floats mixed: pixel types {found} and {wanted}",
+                               (int64_t)batch->tile_type, (int64_t)batch->image_type);
+    }
     if (batch->quantized) {
         return fitscodecs_dequantize(batch->dither, batch->seed, job->row, tile, batch->tile_type,
                                      npixels, job->scale, job->zero, job->has_blank, job->blank,
                                      image, batch->image_type == FITSCODECS_F64, result);
-    }
-    if (type_is_float(batch->tile_type) != type_is_float(batch->image_type)) {
-        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
-                               "integers and floats mixed: pixel types {found} and {wanted}",
-                               (int64_t)batch->tile_type, (int64_t)batch->image_type);
     }
     if (type_is_float(batch->tile_type)) {
         convert_floats(batch, tile, npixels, image);
@@ -263,6 +272,7 @@ enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *ba
                                                struct fitscodecs_result *result)
 {
     *ndone = 0;
+    *result = (struct fitscodecs_result){0};
     if (batch->ndim < 1 || batch->ndim > FITSCODECS_MAX_DIMENSIONS) {
         return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER, "{found} axes, wanted 1 to {wanted}",
                                (int64_t)batch->ndim, FITSCODECS_MAX_DIMENSIONS);

@@ -36,5 +36,11 @@ def get_codec(zcmptype, **parameters):
     raise ValueError(f"no codec for ZCMPTYPE {zcmptype!r}, wanted one of {', '.join(names)}")
 
 
-__all__ = ["CODECS", "Codec", "FitsTile", "Quantize", "get_codec",
-           *(codec.__name__ for codec in CODECS)]
+__all__ = [
+    "CODECS",
+    "Codec",
+    "FitsTile",
+    "Quantize",
+    "get_codec",
+    *(codec.__name__ for codec in CODECS),
+]

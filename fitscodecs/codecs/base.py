@@ -25,8 +25,9 @@ except ImportError:
 __all__ = ["PIXEL_TYPES", "Codec", "TileCodec", "native_shape", "where"]
 
 # Pixel types in the order of enum fitscodecs_pixel.
-PIXEL_TYPES = {name: i for i, name in enumerate(["uint8", "int16", "int32", "int64",
-                                                 "float32", "float64"])}
+PIXEL_TYPES = {
+    name: i for i, name in enumerate(["uint8", "int16", "int32", "int64", "float32", "float64"])
+}
 
 
 def where(name, context):
@@ -199,8 +200,10 @@ class TileCodec(Codec):
         stream = as_bytes(buf)
         shape = self._shape(context, self.shape_in_stream(stream))
         if shape is None:
-            raise DecodeError(f"{place}: the number of pixels is not known; "
-                              "give a context with a shape, or tile_shape")
+            raise DecodeError(
+                f"{place}: the number of pixels is not known; "
+                "give a context with a shape, or tile_shape"
+            )
         work, target = receive(out, self.stored_dtype(context), shape, place)
         nx, ny = self._native_shape(shape, DecodeError, place)
         parameters = self.native_parameters(stream.nbytes, work.size, place)
@@ -225,8 +228,9 @@ class TileCodec(Codec):
         if array.size and not np.can_cast(array.dtype, dtype):
             low, high = int(array.min()), int(array.max())
             if low < info.min or high > info.max:
-                raise EncodeError(f"{place}: pixel values {low} to {high}, "
-                                  f"wanted {info.min} to {info.max}")
+                raise EncodeError(
+                    f"{place}: pixel values {low} to {high}, wanted {info.min} to {info.max}"
+                )
         return np.ascontiguousarray(array, dtype)
 
     def _shape(self, context, otherwise):

@@ -135,13 +135,20 @@ class FitsTile(Codec):
         if tile.npixels != pixels.size:
             raise EncodeError(f"FitsTile: {pixels.size} pixels, wanted {tile.npixels}")
         quantize, compression, stream = self._compress(pixels, tile)
-        description = json.dumps({
-            "context": tile.to_dict(),
-            "compression": compression.get_config(),
-            "quantize": quantize and quantize.get_config(),
-        }).encode()
-        return memoryview(MAGIC + bytes([VERSION]) + len(description).to_bytes(3, "big")
-                          + description + bytes(stream))
+        description = json.dumps(
+            {
+                "context": tile.to_dict(),
+                "compression": compression.get_config(),
+                "quantize": quantize and quantize.get_config(),
+            }
+        ).encode()
+        return memoryview(
+            MAGIC
+            + bytes([VERSION])
+            + len(description).to_bytes(3, "big")
+            + description
+            + bytes(stream)
+        )
 
     def _compress(self, pixels, tile):
         """The codecs used and the stream; the tile's context gets what decoding will need."""
@@ -157,8 +164,10 @@ class FitsTile(Codec):
             except NotQuantizable:
                 quantize = None
         compression = adjusted(self._compression(stored), options)
-        if stored.dtype.itemsize * 8 * (-1 if stored.dtype.kind == "f" else 1) \
-                not in compression.bitpix:
+        if (
+            stored.dtype.itemsize * 8 * (-1 if stored.dtype.kind == "f" else 1)
+            not in compression.bitpix
+        ):
             if stored.dtype.kind != "f":
                 raise EncodeError(f"{compression.zcmptype[0]} cannot hold {pixels.dtype}")
             tile.column, compression = "GZIP_COMPRESSED_DATA", Gzip1()
@@ -203,9 +212,15 @@ class FitsTile(Codec):
         dtype = np.dtype(tile.dtype)
         place = f"FitsTile tile {tile.row}"
         work, target = receive(out, dtype, tile.shape, place)
-        stored = DecodeContext(row=tile.row, shape=tile.shape, dtype=stored_dtype(dtype),
-                               scale=tile.scale, zero=tile.zero, blank=tile.blank,
-                               column=tile.column)
+        stored = DecodeContext(
+            row=tile.row,
+            shape=tile.shape,
+            dtype=stored_dtype(dtype),
+            scale=tile.scale,
+            zero=tile.zero,
+            blank=tile.blank,
+            column=tile.column,
+        )
         pixels = np.asarray(compression.decode(stream[start:], context=stored))
         if stored.quantized:
             quantize.decode(pixels, work, context=stored)
@@ -227,9 +242,12 @@ class FitsTile(Codec):
             tile = DecodeContext.from_dict(description["context"])
             compression = configured(description["compression"], TileCodec.listed)
             quantize = configured(description["quantize"], [Quantize])
-            complete = (tile.shape is not None and tile.dtype.kind in "iuf"
-                        and compression is not None
-                        and (quantize is not None and tile.zero is not None or not tile.quantized))
+            complete = (
+                tile.shape is not None
+                and tile.dtype.kind in "iuf"
+                and compression is not None
+                and ((quantize is not None and tile.zero is not None) or not tile.quantized)
+            )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DecodeError(f"FitsTile: description of the frame: {error}") from error
         if not complete:

@@ -127,8 +127,10 @@ class Gzip2(Gzip1):
     def _to_big_endian(self, array, place):
         if self.itemsize is not None and array.itemsize != self.itemsize:
             if array.itemsize != 1 or array.size % self.itemsize:
-                raise EncodeError(f"{place}: {array.size} pixels of {array.itemsize} bytes, "
-                                  f"wanted items of {self.itemsize}")
+                raise EncodeError(
+                    f"{place}: {array.size} pixels of {array.itemsize} bytes, "
+                    f"wanted items of {self.itemsize}"
+                )
             array = np.ascontiguousarray(array).reshape(-1).view(f">i{self.itemsize}")
         return super()._to_big_endian(array, place)
 
@@ -137,8 +139,10 @@ class Gzip2(Gzip1):
         itemsize = self.itemsize
         if itemsize is None:
             if npixels is None:
-                raise DecodeError(f"{place}: the size of a pixel is not known; "
-                                  "give a context, tile_shape or itemsize")
+                raise DecodeError(
+                    f"{place}: the size of a pixel is not known; "
+                    "give a context, tile_shape or itemsize"
+                )
             itemsize = self.native_parameters(len(raw), npixels, place)[0]
         npixels, rest = divmod(len(raw), itemsize)
         if rest or not npixels:

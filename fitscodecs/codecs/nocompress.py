@@ -41,8 +41,9 @@ class RawCodec(TileCodec):
     def native_parameters(self, nbytes, npixels, place):
         itemsize, rest = divmod(nbytes, npixels)
         if rest or itemsize not in (1, 2, 4, 8):
-            raise DecodeError(f"{place}: {nbytes} bytes for {npixels} pixels, "
-                              "wanted 1, 2, 4 or 8 for each")
+            raise DecodeError(
+                f"{place}: {nbytes} bytes for {npixels} pixels, wanted 1, 2, 4 or 8 for each"
+            )
         return (itemsize, int(self.shuffled))
 
     def native_dtype(self, parameters, floats):
@@ -91,7 +92,8 @@ class RawCodec(TileCodec):
         raw, _ = self.unpack(stream, npixels, place)
         parameters = self.native_parameters(len(raw), npixels, place)
         dtype = context.stored_dtype
-        found = self.native_dtype(parameters, dtype.kind == "f")
+        same = parameters[0] == dtype.itemsize
+        found = dtype if same else self.native_dtype(parameters, dtype.kind == "f")
         work, target = receive(out, dtype, context.shape, place)
         pixels = work if found == dtype else allocate(context.shape, found, place)
         _native.decode(self.native, place, raw, npixels, 1, parameters, pixels)
@@ -106,14 +108,17 @@ class RawCodec(TileCodec):
     def _convert(self, pixels, out, place):
         """Pixels of another size than the image's, if their values fit."""
         if (pixels.dtype.kind == "f") != (out.dtype.kind == "f"):
-            raise DecodeError(f"{place}: pixels of {pixels.itemsize} bytes, "
-                              f"wanted {out.dtype.itemsize} for {out.dtype}")
+            raise DecodeError(
+                f"{place}: pixels of {pixels.itemsize} bytes, "
+                f"wanted {out.dtype.itemsize} for {out.dtype}"
+            )
         if out.dtype.kind != "f":
             info = np.iinfo(out.dtype)
             low, high = int(pixels.min()), int(pixels.max())
             if low < info.min or high > info.max:
-                raise DecodeError(f"{place}: pixel values {low} to {high}, "
-                                  f"wanted {info.min} to {info.max}")
+                raise DecodeError(
+                    f"{place}: pixel values {low} to {high}, wanted {info.min} to {info.max}"
+                )
         out[...] = pixels
 
 

@@ -131,15 +131,36 @@ class Quantize(Codec):
         row = 0 if context is None else context.row
         is_f64 = pixels.itemsize == 8
         if self.scale is not None:
-            _native.quantize_with(place, pixels, is_f64, pixels.size, self.dither, self.seed, row,
-                                  self.scale, self.zero, integers)
+            _native.quantize_with(
+                place,
+                pixels,
+                is_f64,
+                pixels.size,
+                self.dither,
+                self.seed,
+                row,
+                self.scale,
+                self.zero,
+                integers,
+            )
             return self.scale, self.zero
         if context is None:
-            raise EncodeError(f"{place}: a context is needed to hold scale and zero, "
-                              "unless both are fixed")
+            raise EncodeError(
+                f"{place}: a context is needed to hold scale and zero, unless both are fixed"
+            )
         nx = integers.shape[-1]
-        return _native.quantize(place, pixels, is_f64, nx, pixels.size // nx, self.level,
-                                self.dither, self.seed, row, integers)
+        return _native.quantize(
+            place,
+            pixels,
+            is_f64,
+            nx,
+            pixels.size // nx,
+            self.level,
+            self.dither,
+            self.seed,
+            row,
+            integers,
+        )
 
     def decode(self, buf, out=None, *, context=None):
         """Floats from the integers of one tile.
@@ -179,9 +200,20 @@ class Quantize(Codec):
         if dtype.kind != "f":
             raise DecodeError(f"{place}: pixels of type {dtype}, wanted float32 or float64")
         work, target = receive(out, dtype, shape, place)
-        _native.dequantize(place, integers, PIXEL_TYPES[integers.dtype.name], integers.size,
-                           self.dither, self.seed, context.row, scale, zero, context.blank, work,
-                           dtype.itemsize == 8)
+        _native.dequantize(
+            place,
+            integers,
+            PIXEL_TYPES[integers.dtype.name],
+            integers.size,
+            self.dither,
+            self.seed,
+            context.row,
+            scale,
+            zero,
+            context.blank,
+            work,
+            dtype.itemsize == 8,
+        )
         return deliver(work, target)
 
     def _integers(self, array, place):
