@@ -116,9 +116,10 @@ class tile_options:
     ----------
     function : callable
         Called with the `DecodeContext` of a tile about to be encoded, whose `row`, `shape` and
-        `dtype` are set. It returns a dictionary of codec fields to replace for this tile, such as
-        ``{"level": 16}`` or ``{"scale": 2}``; an empty one or None changes nothing. It must not
-        change what a reader could not know: `method` and `seed` of a `Quantize` are refused.
+        `dtype` are set. It returns a dictionary of what to change for this tile: ``level`` of a
+        `Quantize`, ``scale`` of an `HCompress1`. An empty one or None changes nothing; a codec
+        without such a field is not changed; other names are an `EncodeError`, because a reader
+        would have to know them.
 
     Notes
     -----

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from .errors import HeaderError
 from .header import BLOCK, CARD, data_nbytes, is_compressed, parse_header
+from .source import AHEAD_NBYTES
 
 __all__ = ["HDU", "find", "walk"]
 
-# A guess that holds most headers; what was read past a header serves the next one.
-READ_NBYTES = 8 * BLOCK
 END = b"END".ljust(CARD)
 
 
@@ -23,6 +22,7 @@ class HDU:
     start: int  # first byte of the header in the file
     data_start: int
     data_nbytes: int
+    ahead: bytes = b""  # first bytes of the data unit, where they came with the header
 
     @property
     def name(self):
@@ -52,16 +52,22 @@ class Window:
 
     def __init__(self, source):
         self.source = source
-        self.start, self.data = 0, b""
+        self.start, self.data = 0, source.first()
+        self.ahead_nbytes = AHEAD_NBYTES
+
+    def held(self, start, nbytes):
+        """Those of the bytes from `start` that have been read already."""
+        at = start - self.start
+        return self.data[at : at + nbytes] if at >= 0 else b""
 
     def read(self, start, nbytes):
         """Bytes from `start`; fewer than asked at the end of the source."""
-        if not (self.start <= start and start + nbytes <= self.start + len(self.data)):
+        if len(self.held(start, nbytes)) < nbytes:
             if start > 0 and self.source.size is not None and start >= self.source.size:
                 return b""
-            self.data = bytes(self.source.read_range(start, start + max(nbytes, READ_NBYTES)))
+            self.data = bytes(self.source.read_range(start, start + max(nbytes, self.ahead_nbytes)))
             self.start = start
-        return self.data[start - self.start : start - self.start + nbytes]
+        return self.held(start, nbytes)
 
 
 def read_header(window, start, index):
@@ -102,8 +108,12 @@ def walk(source):
             nbytes = data_nbytes(header)
         except HeaderError as error:
             raise HeaderError(f"HDU {index}: {error}") from error
-        hdu = HDU(index, raw, header, start, start + len(raw), nbytes)
+        data_start = start + len(raw)
+        ahead = window.held(data_start, nbytes) if source.whole is None else b""
+        hdu = HDU(index, raw, header, start, data_start, nbytes, ahead)
         yield hdu
+        if index > 0:  # extensions of a file tend to have headers of one length
+            window.ahead_nbytes = len(raw)
         start, index = hdu.stop, index + 1
 
 

@@ -32,6 +32,7 @@ def default_threads():
 
 
 THREADS = default_threads()
+LARGE_TABLE_NBYTES = 2**24
 
 
 def open_image(target, hdu=None, scaled=True, *, storage_options=None):
@@ -107,7 +108,8 @@ class TiledImage:
         with self._named():
             self.structure = image_structure(hdu.header)
             self._check_size()
-        self._table = make_table(self.structure)
+            self._table = make_table(self.structure)
+            self._table.feed(0, hdu.ahead)
         self.shape = self.structure.shape
         self.tile_shape = self.structure.tile_shape
         self.grid_shape = self.structure.grid_shape
@@ -118,9 +120,13 @@ class TiledImage:
         return Named(self._hdu.label)
 
     def _check_size(self):
-        """A header must not claim a table that its file cannot hold."""
-        size = None if self._source.whole is None else self._source.size
+        """A header must not claim a table that its file cannot hold.
+
+        Where asking for the size may cost a request, only a large table is worth it.
+        """
         need = self.structure.row_nbytes * self.structure.nrows
+        ask = self._source.whole is not None or need > LARGE_TABLE_NBYTES
+        size = self._source.size if ask else None
         if size is not None and self._hdu.data_start + need > size:
             raise HeaderError(
                 f"file of {size} bytes, wanted a table of {need} bytes at "

@@ -10,7 +10,12 @@ import numpy as np
 from .codecs.gzip import MAGIC, inflate
 from .errors import DecodeError, HeaderError
 
-__all__ = ["Source", "coalesce", "open_source"]
+__all__ = ["AHEAD_NBYTES", "Source", "coalesce", "open_source"]
+
+
+# What is read at once where a header is expected: most headers are shorter, and what follows them
+# (the next header, or the first rows of a table) is wanted soon.
+AHEAD_NBYTES = 8 * 2880
 
 
 class Source:
@@ -29,6 +34,7 @@ class Source:
     name = "bytes"
     whole = None
     gap = 0
+    _first = None
 
     @property
     def size(self):
@@ -41,6 +47,12 @@ class Source:
 
     def read_range(self, start, stop):
         raise NotImplementedError
+
+    def first(self):
+        """The first bytes, read once."""
+        if self._first is None:
+            self._first = bytes(self.read_range(0, AHEAD_NBYTES))
+        return self._first
 
     def close(self):
         """Release what is held; reading afterwards is an error."""
@@ -209,7 +221,7 @@ def open_source(target, storage_options=None):
         For fsspec.
     """
     source = raw_source(target, storage_options)
-    if bytes(source.read_range(0, 2)) != MAGIC:
+    if not source.first().startswith(MAGIC):
         return source
     size = source.size
     if source.whole is None and size is None:

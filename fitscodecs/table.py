@@ -270,6 +270,9 @@ class PlainTable(TileTable):
         """Nothing has to be read to know where tiles are."""
         return []
 
+    def feed(self, offset, data):
+        """Nothing is learned from bytes."""
+
     def describe(self, tiles=None):
         structure = self.structure
         tiles = self._all() if tiles is None else np.asarray(tiles, np.int64)

@@ -565,10 +565,9 @@ def test_value_outside_the_type(tmp_path):
 def test_table_larger_than_its_file(tmp_path):
     raw = heap_file(tmp_path, [(9, 0)] * 3, bytes(9)).read_bytes()
     raw = with_card(with_card(raw, "NAXIS2", 10**12), "ZNAXIS2", 10**12)
-    with pytest.raises(fc.HeaderError, match="wanted a table of 8000000000000 bytes"):
-        fc.open(raw)
-    with pytest.raises(fc.FitsCodecsError):
-        fc.open(io.BytesIO(raw))[0]
+    for target in (raw, io.BytesIO(raw)):
+        with pytest.raises(fc.HeaderError, match="wanted a table of 8000000000000 bytes"):
+            fc.open(target)
 
 
 def test_lossy_values_are_clipped(tmp_path):
@@ -593,8 +592,7 @@ def test_environment():
     assert "FITSCODECS_CPU is 'abacus', wanted one of portable" in done.stderr
 
 
-def test_vectors_need_no_context():
-    """Files made by others are pickled, sliced and read by blocks like any image."""
+def test_a_file_made_by_others():
     path = VECTORS / "files" / "cf_rice_f32_nan_2d.fits"
     want = np.load(path.with_suffix(".npy"))
     with fc.open(path) as image:

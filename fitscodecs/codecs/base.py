@@ -48,6 +48,8 @@ class Codec(_NumcodecsCodec):
     equality, hash and repr come from them.
     """
 
+    per_tile: ClassVar[tuple] = ()  # fields that `tile_options` may choose: readers need none
+
     def get_config(self):
         """Configuration as a dictionary of JSON types, with the key ``id``."""
         config = {"id": self.codec_id}

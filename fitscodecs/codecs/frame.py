@@ -17,7 +17,7 @@ offset bytes    content
 """
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -36,7 +36,6 @@ __all__ = ["FitsTile"]
 MAGIC = b"FTIL"
 VERSION = 1
 HEAD_NBYTES = 8
-CHOSEN_BY_READER = ("method", "seed", "dtype", "tile_shape")
 
 
 def configured(value, classes):
@@ -50,9 +49,8 @@ def configured(value, classes):
 
 
 def adjusted(codec, options):
-    """A codec with those of the options that are its fields."""
-    names = {field.name for field in fields(codec)} if codec is not None else ()
-    changes = {name: value for name, value in options.items() if name in names}
+    """A codec with those of the options that it may be given for one tile."""
+    changes = {name: options[name] for name in options if codec and name in codec.per_tile}
     return replace(codec, **changes) if changes else codec
 
 
@@ -153,9 +151,12 @@ class FitsTile(Codec):
     def _compress(self, pixels, tile):
         """The codecs used and the stream; the tile's context gets what decoding will need."""
         options = current_options(tile)
-        for name in CHOSEN_BY_READER:
-            if name in options:
-                raise EncodeError(f"FitsTile: tile_options must not change {name}")
+        known = {name for cls in (Quantize, *TileCodec.listed) for name in cls.per_tile}
+        if unknown := set(options) - known:
+            raise EncodeError(
+                f"FitsTile: tile_options chose {', '.join(sorted(unknown))}, "
+                f"wanted one of {', '.join(sorted(known))}"
+            )
         quantize = adjusted(self.quantize, options) if pixels.dtype.kind == "f" else None
         stored = to_stored(pixels)
         if quantize is not None:

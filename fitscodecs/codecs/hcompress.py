@@ -41,6 +41,7 @@ class HCompress1(TileCodec):
     native: ClassVar[str] = "HCOMPRESS_1"
     needs_2d: ClassVar[bool] = True
     clips: ClassVar[bool] = True
+    per_tile: ClassVar[tuple] = ("scale",)
 
     scale: int = 0
     smooth: int = 0

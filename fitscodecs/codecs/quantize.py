@@ -61,6 +61,7 @@ class Quantize(Codec):
     """
 
     codec_id: ClassVar[str] = "fits_quantize"
+    per_tile: ClassVar[tuple] = ("level",)
 
     level: float = 4.0
     method: str = "NO_DITHER"
