@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Plan", "Selection", "normalize", "plan"]
+__all__ = ["Gather", "Group", "Plan", "Selection", "gather", "normalize", "plan"]
 
 
 @dataclass(frozen=True)
@@ -250,3 +250,95 @@ def plan(shape, tile_shape, ranges):
         combined(count),
         weighted(place, out_shape),
     )
+
+
+# ---------------------------------------------------------------------------- index arrays
+
+
+@dataclass(frozen=True)
+class Group:
+    """The points of an index that lie in one tile, or in one row of tiles.
+
+    ``plan`` decodes a block; with the indexed axes of the block moved to its front, its pixels at
+    ``local`` are the ones of the points numbered ``points``.
+    """
+
+    plan: Plan
+    points: np.ndarray
+    local: tuple
+
+
+@dataclass(frozen=True)
+class Gather:
+    """What index arrays pick, tile by tile: each tile is decoded once.
+
+    Results are put together with the points as one flat axis in front, see `empty`, and then
+    given the shape that numpy defines, see `shaped`.
+    """
+
+    selection: Selection
+    groups: list
+
+    @property
+    def axes(self):
+        """The axes that are indexed by arrays."""
+        return list(self.selection.points)
+
+    @property
+    def tiles(self):
+        """All tiles that are touched, each once, ascending."""
+        parts = [group.plan.tiles for group in self.groups]
+        return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+    def empty(self, dtype):
+        """An array for the points and the axes that are not indexed by arrays."""
+        kept = [len(r) for axis, r in enumerate(self.selection.ranges) if axis not in self.axes]
+        npoints = self.selection.points[self.axes[0]].size
+        return np.empty((npoints, *kept), dtype)
+
+    def put(self, group, block, result):
+        """Take the pixels of one group from its decoded block."""
+        front = np.moveaxis(block, self.axes, range(len(self.axes)))
+        result[group.points] = front[group.local]
+
+    def shaped(self, result):
+        """The result with the points in their own shape, where numpy puts them."""
+        shape = self.selection.points[self.axes[0]].shape
+        result = result.reshape(*shape, *result.shape[1:])
+        dims = range(len(shape))
+        return np.moveaxis(result, dims, [self.selection.position + d for d in dims])
+
+
+def gather(shape, tile_shape, selection):
+    """Group the points of index arrays by the tiles that hold them.
+
+    Parameters
+    ----------
+    shape, tile_shape : tuple of int
+        Of the image and of its tiles.
+    selection : Selection
+        With ``points``.
+
+    Returns
+    -------
+    Gather
+    """
+    axes = list(selection.points)
+    points = np.stack([selection.points[axis].ravel() for axis in axes])
+    if points.shape[1] == 0 or any(
+        len(r) == 0 for axis, r in enumerate(selection.ranges) if axis not in axes
+    ):
+        return Gather(selection, [])
+    lengths = np.array([tile_shape[axis] for axis in axes])[:, np.newaxis]
+    blocks, member = np.unique(points // lengths, axis=1, return_inverse=True)
+    member = member.ravel()
+    order = np.argsort(member, kind="stable")
+    ends = np.cumsum(np.bincount(member, minlength=blocks.shape[1]))
+    groups = []
+    for block, chosen in zip(blocks.T, np.split(order, ends[:-1]), strict=True):
+        ranges, corner = list(selection.ranges), block * lengths[:, 0]
+        for axis, start in zip(axes, corner.tolist(), strict=True):
+            ranges[axis] = range(start, min(start + tile_shape[axis], shape[axis]))
+        local = tuple(points[:, chosen] - corner[:, np.newaxis])
+        groups.append(Group(plan(shape, tile_shape, ranges), chosen, local))
+    return Gather(selection, groups)

@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 
-from .codecs.buffers import allocate
+from .codecs.buffers import allocate, receive
 from .errors import DecodeError, FitsCodecsError, HeaderError
-from .grid import Selection, normalize, plan
+from .grid import gather, normalize, plan
 from .hdu import find, walk
 from .header import image_structure, is_compressed
 from .restore import image_header
@@ -104,6 +104,7 @@ class TiledImage:
     def __init__(self, source, hdu, scaled=True):
         self._source = source
         self._hdu = hdu
+        self._closed = False
         self.scaled = bool(scaled)
         with self._named():
             self.structure = image_structure(hdu.header)
@@ -211,8 +212,8 @@ class TiledImage:
 
         Parameters
         ----------
-        out : ndarray, optional
-            Array of the image's shape and dtype to fill.
+        out : ndarray or writable contiguous buffer, optional
+            Array of the image's shape and dtype to fill, or memory of its number of bytes.
         threads : int, optional
             Largest number of threads; by default FITSCODECS_THREADS, or the number of CPUs that
             this process may use. Small images stay on one thread.
@@ -222,15 +223,19 @@ class TiledImage:
         ndarray
             `out`, if given.
         """
-        if out is not None and (
-            out.shape != self.shape or out.dtype != self.dtype or not out.flags.writeable
+        array = out
+        if out is not None and not isinstance(out, np.ndarray):
+            _, array = receive(out, self.dtype, self.shape, self._hdu.label)
+        if array is not None and (
+            array.shape != self.shape or array.dtype != self.dtype or not array.flags.writeable
         ):
             raise ValueError(
-                f"out has shape {out.shape} and type {out.dtype}, "
+                f"out has shape {array.shape} and type {array.dtype}, "
                 f"wanted writable {self.shape} and {self.dtype}"
             )
         with self._named():
-            return self._read([range(n) for n in self.shape], out, threads)
+            pixels = self._read([range(n) for n in self.shape], array, threads)
+        return pixels if out is None else out
 
     def _read(self, ranges, out=None, threads=None):
         pieces = plan(self.shape, self.tile_shape, ranges)
@@ -265,44 +270,17 @@ class TiledImage:
         result = scaling.apply(work) if self.scaled else work
         return out if direct else result
 
-    def _read_points(self, selection: Selection):
-        """Pixels picked by index arrays: tile by tile, each decoded once."""
-        axes = list(selection.points)
-        points = [selection.points[axis].ravel() for axis in axes]
-        kept = [axis for axis in range(self.ndim) if axis not in axes]
-        shape = selection.points[axes[0]].shape
-        result = np.empty((points[0].size, *(len(selection.ranges[k]) for k in kept)), self.dtype)
-        if result.size:
-            lengths = [self.tile_shape[axis] for axis in axes]
-            blocks = np.stack([p // t for p, t in zip(points, lengths, strict=True)])
-            touched, member = np.unique(blocks, axis=1, return_inverse=True)
-            ranges = [self._tile_ranges(selection.ranges, axes, block) for block in touched.T]
-            plans = [plan(self.shape, self.tile_shape, r) for r in ranges]
-            tiles = np.unique(np.concatenate([p.tiles for p in plans]))
-            entries, streams = self._fetch(tiles)
-            order = np.argsort(member.ravel(), kind="stable")
-            ends = np.cumsum(np.bincount(member.ravel(), minlength=len(plans)))
-            for pieces, block_ranges, which in zip(
-                plans, ranges, np.split(order, ends[:-1]), strict=True
-            ):
-                chosen = np.searchsorted(tiles, pieces.tiles)
-                block = self._decode(entries.part(chosen), streams.part(chosen), pieces)
-                local = [
-                    p[which] - block_ranges[axis].start
-                    for axis, p in zip(axes, points, strict=True)
-                ]
-                result[which] = np.moveaxis(block, axes, range(len(axes)))[tuple(local)]
-        result = result.reshape(*shape, *result.shape[1:])
-        dims = range(len(shape))
-        return np.moveaxis(result, dims, [selection.position + d for d in dims])
-
-    def _tile_ranges(self, ranges, axes, block):
-        """The whole of a tile along some axes, what is wanted along the others."""
-        ranges = list(ranges)
-        for axis, b in zip(axes, block.tolist(), strict=True):
-            start = b * self.tile_shape[axis]
-            ranges[axis] = range(start, min(start + self.tile_shape[axis], self.shape[axis]))
-        return ranges
+    def _read_points(self, selection):
+        """Pixels picked by index arrays."""
+        todo = gather(self.shape, self.tile_shape, selection)
+        result = todo.empty(self.dtype)
+        tiles = todo.tiles
+        entries, streams = self._fetch(tiles)
+        for group in todo.groups:
+            chosen = np.searchsorted(tiles, group.plan.tiles)
+            block = self._decode(entries.part(chosen), streams.part(chosen), group.plan)
+            todo.put(group, block, result)
+        return todo.shaped(result)
 
     # ------------------------------------------------------------------ bytes
 
@@ -319,6 +297,8 @@ class TiledImage:
 
     def _fetch(self, tiles):
         """Table rows and streams of some tiles."""
+        if self._closed:
+            raise ValueError(f"{self._source.name} is closed")
         self._feed(tiles)
         entries = self._table.describe(tiles)
         self._table.check(entries)
@@ -344,7 +324,8 @@ class TiledImage:
     # ------------------------------------------------------------------ life
 
     def close(self):
-        """Close the file; images of the same `open_all` share it."""
+        """Close the file, which images of the same `open_all` share; file objects stay open."""
+        self._closed = True
         self._table = make_table(self.structure)
         self._source.close()
 

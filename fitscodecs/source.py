@@ -1,6 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """Where bytes come from: memory, mapped files, file objects, URLs, anything with ranges."""
 
+import contextlib
 import mmap
 import os
 import threading
@@ -150,6 +151,17 @@ class RangeSource(Source):
         return RangeSource, (self.reader,)
 
 
+@contextlib.contextmanager
+def reading(url):
+    """Make an OSError of whatever the library of a protocol raises."""
+    try:
+        yield
+    except (OSError, ImportError):
+        raise
+    except Exception as error:
+        raise OSError(f"{url}: {error}") from error
+
+
 class UrlSource(Source):
     """A URL that fsspec can read, range by range, several at a time."""
 
@@ -164,22 +176,25 @@ class UrlSource(Source):
             ) from error
         self.url = self.name = url
         self.storage_options = dict(storage_options or {})
-        self.fs, self.path = url_to_fs(url, **self.storage_options)
+        with reading(url):
+            self.fs, self.path = url_to_fs(url, **self.storage_options)
         self._size = None
 
     @property
     def size(self):
         if self._size is None:
-            self._size = self.fs.size(self.path)
+            with reading(self.url):
+                self._size = self.fs.size(self.path)
         return self._size
 
     def read_ranges(self, ranges):
         if not ranges:
             return []
         starts, stops = zip(*ranges, strict=True)
-        return self.fs.cat_ranges(
-            [self.path] * len(ranges), list(starts), list(stops), on_error="raise"
-        )
+        with reading(self.url):
+            return self.fs.cat_ranges(
+                [self.path] * len(ranges), list(starts), list(stops), on_error="raise"
+            )
 
     def read_range(self, start, stop):
         return self.read_ranges([(start, stop)])[0]

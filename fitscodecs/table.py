@@ -12,7 +12,7 @@ import numpy as np
 
 from .codecs.quantize import NULL_INTEGER
 from .context import DecodeContext
-from .errors import DecodeError, HeaderError
+from .errors import HeaderError
 from .header import ELEMENT_NBYTES
 
 __all__ = ["ABSENT", "COLUMNS", "Entries", "PlainTable", "TileTable", "make_table"]
@@ -173,15 +173,15 @@ class TileTable:
         return f"{codec.zcmptype[0] if codec else 'plain image'} tile {tile}"
 
     def check(self, entries):
-        """Raise DecodeError for a tile that is absent or leaves the heap."""
+        """Raise HeaderError for a tile that is absent or leaves the heap."""
         bad = np.flatnonzero((entries.column == ABSENT) | (entries.start < 0))
         if bad.size == 0:
             return
         i = bad[0]
         place = self.place(entries.tiles[i])
         if entries.column[i] == ABSENT:
-            raise DecodeError(f"{place}: found no bytes in any column, wanted a compressed tile")
-        raise DecodeError(
+            raise HeaderError(f"{place}: found no bytes in any column, wanted a compressed tile")
+        raise HeaderError(
             f"{place}: descriptor in {COLUMNS[entries.column[i]]} names "
             f"{entries.count[i]} elements that leave the heap, "
             f"wanted them within its {self.structure.heap_nbytes} bytes"

@@ -125,7 +125,12 @@ def test_odd_cards_survive(tmp_path):
 
 def test_primary_image_is_restored(tmp_path):
     array = sample("int16", (4, 5))
-    more = [("ZSIMPLE", True), ("ZEXTEND", True), ("ZHECKSUM", "abc"), ("EXTNAME", "COMPRESSED_IMAGE")]
+    more = [
+        ("ZSIMPLE", True),
+        ("ZEXTEND", True),
+        ("ZHECKSUM", "abc"),
+        ("EXTNAME", "COMPRESSED_IMAGE"),
+    ]
     path = write_compressed(tmp_path / "a.fits", array, fc.Rice1(bytepix=2), (1, 5), more)
     pytest.importorskip("astropy.io.fits")
     header = fc.open(path).header

@@ -45,7 +45,9 @@ def imported(name, path):
                 yield longer if longer in known or longer == "_native" else base
 
 
-@pytest.mark.parametrize("name", [m for m in modules() if m.split(".")[0] not in ("cli", "adapters")])
+@pytest.mark.parametrize(
+    "name", [m for m in modules() if m.split(".")[0] not in ("cli", "adapters")]
+)
 def test_imports_point_one_way(name):
     if name not in ORDER:
         assert name.startswith("codecs."), f"{name} has no place in ORDER"

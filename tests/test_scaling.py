@@ -73,7 +73,9 @@ def test_plio_holds_unsigned(tmp_path, offset):
     streams = physical if offset else physical % 1000
     path = write_compressed(tmp_path / "a.fits", streams.astype("i4"), fc.Plio1(), (1, 6),
                             [("BZERO", offset)] if offset else [])  # fmt: skip
-    raw = path.read_bytes().replace(b"ZBITPIX =                   32", b"ZBITPIX =                   16")
+    raw = path.read_bytes().replace(
+        b"ZBITPIX =                   32", b"ZBITPIX =                   16"
+    )
     if offset:
         assert same_bits(fc.open(raw)[...], physical)
         assert same_bits(fc.open(raw, scaled=False)[...], stored)

@@ -1,6 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """Contexts, quantization, frames and options of single tiles."""
 
+import contextlib
 import json
 import pickle
 import threading
@@ -129,7 +130,9 @@ def test_hcompress_shape():
         codec.decode(huge)
 
 
-@pytest.mark.parametrize("shape", [(29, 40), (30, 40), (31, 40), (100, 7), (1003, 5), (3, 50, 9), (8,)])
+@pytest.mark.parametrize(
+    "shape", [(29, 40), (30, 40), (31, 40), (100, 7), (1003, 5), (3, 50, 9), (8,)]
+)
 def test_hcompress_default_tiles(shape):
     tile = fc.HCompress1().default_tile_shape(shape)
     assert len(tile) == len(shape)
@@ -322,10 +325,8 @@ def test_frame_damage():
         changed = bytearray(frame)
         for _ in range(rng.integers(1, 5)):
             changed[rng.integers(0, len(frame))] = rng.integers(0, 256)
-        try:
+        with contextlib.suppress(fc.DecodeError):
             codec.decode(changed)
-        except fc.DecodeError:
-            pass
     for head in (b"", b"FTIL", b"FTIL\x02" + frame[5:], b"XTIL" + frame[4:], frame[:9]):
         with pytest.raises(fc.DecodeError, match="FitsTile"):
             codec.decode(head)
