@@ -570,9 +570,9 @@ def test_types_that_do_not_fit(tmp_path):
     floats = np.zeros((2, 4), "f4")
     with pytest.raises(fc.DecodeError, match=r"tile 0: found int16 pixels without ZSCALE"):
         fc.open(heap_file(tmp_path, [(9, 0)] * 2, bytes(9), array=floats))[...]
+    more = [("ZQUANTIZ", "DITHER"), ("ZSCALE", 1.0), ("ZZERO", 0.0)]
     with pytest.raises(fc.HeaderError, match="ZQUANTIZ is 'DITHER'"):
-        fc.open(heap_file(tmp_path, [(9, 0)] * 2, bytes(9), array=floats,
-                          more=[("ZQUANTIZ", "DITHER"), ("ZSCALE", 1.0), ("ZZERO", 0.0)]))  # fmt: skip
+        fc.open(heap_file(tmp_path, [(9, 0)] * 2, bytes(9), array=floats, more=more))
     with pytest.raises(fc.HeaderError, match="found ZSCALE alone"):
         fc.open(heap_file(tmp_path, [(9, 0)] * 2, bytes(9), array=floats, more=[("ZSCALE", 1.0)]))
 

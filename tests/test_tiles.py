@@ -165,7 +165,7 @@ def test_gzip_members():
     halves = [bytes(fc.Gzip1().encode(np.array(v, "i2"))) for v in ([1, 2], [3, 4])]
     assert fc.Gzip1().decode(b"".join(halves), context=context).tolist() == [1, 2, 3, 4]
     assert fc.Gzip1().decode(b"".join(halves) + b"\0junk", context=context).tolist() == [1, 2, 3, 4]
-    with pytest.raises(fc.DecodeError, match="4 bytes for 4 pixels|wanted 1, 2, 4 or 8"):
+    with pytest.raises(fc.DecodeError, match="4 bytes for 3 pixels"):
         fc.Gzip1().decode(halves[0], context=fc.DecodeContext(shape=(3,), dtype="int16"))
     broken = bytearray(halves[0])
     broken[-8] ^= 1
@@ -271,7 +271,7 @@ def test_quantize_needs_a_place_for_scale():
                                  {"seed": 0}, {"seed": 10001}, {"scale": 1.0}, {"zero": 1.0},
                                  {"scale": 0.0, "zero": 0.0}, {"dtype": "int16"}])  # fmt: skip
 def test_bad_quantize(bad):
-    with pytest.raises(ValueError, match="wanted|together"):
+    with pytest.raises(ValueError, match=r"wanted|together"):
         fc.Quantize(**bad)
 
 
