@@ -45,4 +45,4 @@ check:
 	@command -v $(firstword $(CC)) >/dev/null || { echo "missing: a C compiler (no command $(firstword $(CC)); Debian: apt install gcc)"; exit 1; }
 
 clean:
-	rm -rf build demo docs/_build $(VENV) fitscodecs/_native.c fitscodecs/*.so *.egg-info
+	rm -rf build demo docs/_build docs/codecs docs/guide/commands.inc $(VENV) fitscodecs/_native.c fitscodecs/*.so *.egg-info

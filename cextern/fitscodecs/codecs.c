@@ -2,11 +2,13 @@
 /* The list of codecs: each is declared and listed by one line of CODECS. */
 #include "common.h"
 
+/* clang-format off */
 #define CODECS(codec)                                                                             \
     codec(fitscodecs_rice_1)                                                                      \
     codec(fitscodecs_plio_1)                                                                      \
     codec(fitscodecs_hcompress_1)                                                                 \
     codec(fitscodecs_nocompress)
+/* clang-format on */
 
 #define DECLARE(codec) extern const struct fitscodecs_codec codec;
 #define LIST(codec) &codec,

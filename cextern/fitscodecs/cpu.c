@@ -9,9 +9,8 @@ unsigned fitscodecs_cpu_features(void)
     /* The compiler's own check, which includes that the operating system saves the registers. */
     __builtin_cpu_init();
     features |= __builtin_cpu_supports("sse4.1") ? FITSCODECS_CPU_SSE41 : 0;
-    features |= __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")
-                    ? FITSCODECS_CPU_AVX2
-                    : 0;
+    features |=
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") ? FITSCODECS_CPU_AVX2 : 0;
     features |= __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
                     ? FITSCODECS_CPU_AVX512
                     : 0;

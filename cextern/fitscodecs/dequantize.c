@@ -18,8 +18,7 @@
 
 /* The loops of one pair of types, see dequantize_template.h. */
 struct loops {
-    void (*plain)(const void *restrict in, size_t n, double scale, double zero,
-                  void *restrict out);
+    void (*plain)(const void *restrict in, size_t n, double scale, double zero, void *restrict out);
     void (*dithered)(const void *restrict in, const float *restrict table, size_t n, double scale,
                      double zero, void *restrict out);
     void (*replace)(const void *restrict in, size_t n, int64_t special, double value,

@@ -26,7 +26,7 @@ enum fitscodecs_status {
     FITSCODECS_OK = 0,
     FITSCODECS_SHORT_INPUT,     /* the stream ends before the last pixel */
     FITSCODECS_BAD_DATA,        /* the stream holds something its format does not allow */
-    FITSCODECS_BAD_PARAMETER,   /* a parameter or the tile's shape is outside what the codec defines */
+    FITSCODECS_BAD_PARAMETER,   /* a parameter or the tile's shape is not one the codec has */
     FITSCODECS_SHORT_OUTPUT,    /* the output or scratch capacity is too small */
     FITSCODECS_VALUE_RANGE,     /* a pixel is outside what the codec or the image's type can hold */
     FITSCODECS_NOT_QUANTIZABLE, /* the tile must be stored without quantization */
@@ -104,7 +104,8 @@ void fitscodecs_init(unsigned cpu_features);
 #define FITSCODECS_CPU_NEON 8u
 unsigned fitscodecs_cpu_features(void);
 
-enum fitscodecs_pixel { /* type of a pixel in an image or a tile */
+/* Type of a pixel in an image or a tile. */
+enum fitscodecs_pixel {
     FITSCODECS_U8,
     FITSCODECS_I16,
     FITSCODECS_I32,
@@ -136,8 +137,8 @@ struct fitscodecs_quantizer {
 };
 
 struct fitscodecs_noise {
-    size_t ngood; /* pixels that are not NaN */
-    double minimum, maximum;     /* of the good pixels; +max, -max of the type if there is none */
+    size_t ngood;                  /* pixels that are not NaN */
+    double minimum, maximum;       /* of the good pixels; +max, -max of the type if there is none */
     double noise2, noise3, noise5; /* from differences of order 2, 3 and 5; 0 if not measurable */
 };
 
@@ -205,16 +206,16 @@ struct fitscodecs_batch {
 struct fitscodecs_job {
     const uint8_t *in;
     size_t in_nbytes;
-    int64_t row;           /* 0-based table row */
-    const int64_t *shape;  /* of the tile */
-    const int64_t *start;  /* first pixel that is wanted, per axis */
-    const int64_t *step;   /* distance of pixels that are wanted; may be negative */
-    const int64_t *count;  /* number of pixels that are wanted */
-    uint8_t *out;          /* where the first of them goes */
+    int64_t row;          /* 0-based table row */
+    const int64_t *shape; /* of the tile */
+    const int64_t *start; /* first pixel that is wanted, per axis */
+    const int64_t *step;  /* distance of pixels that are wanted; may be negative */
+    const int64_t *count; /* number of pixels that are wanted */
+    uint8_t *out;         /* where the first of them goes */
     double scale, zero;
     bool has_blank;
     int64_t blank;
-    size_t used_nbytes;    /* set: bytes of the stream that were used */
+    size_t used_nbytes; /* set: bytes of the stream that were used */
 };
 
 /* Scratch for tiles of at most 'npixels' pixels, whose codec scratch is 'codec_nbytes'. */

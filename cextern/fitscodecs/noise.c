@@ -14,8 +14,8 @@
 
 /* How lower_median() takes samples; measured, and uncritical. */
 #define NSAMPLES 31
-#define SAMPLE_MARGIN 4 /* 1.4 sigma of the rank of a median of 31 samples */
-#define FEW 100         /* values for which it does not pay */
+#define SAMPLE_MARGIN 4                     /* 1.4 sigma of the rank of a median of 31 samples */
+#define FEW 100                             /* values for which it does not pay */
 #define SAMPLE_STRIDE ((size_t)2654435769u) /* 2^32 times the golden ratio's fraction */
 #define COUNT_BLOCK ((size_t)1 << 20)       /* values that uint32_t can count, and more */
 

@@ -355,8 +355,8 @@ static bool NAME(add_rows)(const PIXEL *pixels, size_t nx, size_t ny, bool has_n
 }
 
 /* The same, in the quick way if that will do. */
-static void NAME(find_medians)(const PIXEL *pixels, size_t nx, size_t ny, bool has_nan,
-                               PIXEL *work, struct medians *medians)
+static void NAME(find_medians)(const PIXEL *pixels, size_t nx, size_t ny, bool has_nan, PIXEL *work,
+                               struct medians *medians)
 {
     if (!NAME(add_rows)(pixels, nx, ny, has_nan, false, work, medians)) {
         NAME(add_rows)(pixels, nx, ny, has_nan, true, work, medians);

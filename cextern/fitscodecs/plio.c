@@ -19,8 +19,8 @@
 
 #define HEAD_NWORDS 7
 #define OLD_HEAD_NWORDS 3
-#define RUN_MAX 4095              /* largest argument of one word */
-#define LEVEL_MAX 0xFFFFFF        /* pixels have 24 bits */
+#define RUN_MAX 4095               /* largest argument of one word */
+#define LEVEL_MAX 0xFFFFFF         /* pixels have 24 bits */
 #define LIST_MAX_NWORDS 0x3FFFFFFF /* the head has 15 + 15 bits for the length */
 
 enum { ZEROS, SET_LEVEL, RAISE, LOWER, RUN, ZEROS_THEN_ONE, RAISE_THEN_ONE, LOWER_THEN_ONE };

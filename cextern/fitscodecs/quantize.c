@@ -215,8 +215,8 @@ static double choose_zero(const struct fitscodecs_noise *noise, bool is_f64, boo
         double nsteps = noise->minimum / step + 0.5;
         return fabs(nsteps) < 9223372036854775808.0 ? (double)(int64_t)nsteps * step : NAN;
     }
-    sum = is_f64 ? sum_f64(noise->minimum, noise->maximum)
-                 : sum_f32(noise->minimum, noise->maximum);
+    sum =
+        is_f64 ? sum_f64(noise->minimum, noise->maximum) : sum_f32(noise->minimum, noise->maximum);
     return sum / 2.0;
 }
 
@@ -235,8 +235,8 @@ static enum fitscodecs_status choose_mapping(const struct fitscodecs_quantizer *
         return fitscodecs_fail(result, FITSCODECS_NOT_QUANTIZABLE, "tile holds an infinity", 0, 0);
     }
     if (step == 0) {
-        return fitscodecs_fail(result, FITSCODECS_NOT_QUANTIZABLE,
-                               "tile has no measurable noise", 0, 0);
+        return fitscodecs_fail(result, FITSCODECS_NOT_QUANTIZABLE, "tile has no measurable noise",
+                               0, 0);
     }
     range = is_f64 ? difference_f64(noise.maximum, noise.minimum)
                    : difference_f32(noise.maximum, noise.minimum);
@@ -249,10 +249,9 @@ static enum fitscodecs_status choose_mapping(const struct fitscodecs_quantizer *
     mapping->has_nan = noise.ngood != nx * ny;
     mapping->saturates = false;
     mapping->scale = step;
-    mapping->zero =
-        choose_zero(&noise, is_f64,
-                    mapping->has_nan || quantizer->dither == FITSCODECS_SUBTRACTIVE_DITHER_2, step,
-                    range);
+    mapping->zero = choose_zero(
+        &noise, is_f64, mapping->has_nan || quantizer->dither == FITSCODECS_SUBTRACTIVE_DITHER_2,
+        step, range);
     if (!is_finite(step) || !is_finite(mapping->zero)) {
         return fitscodecs_fail(result, FITSCODECS_NOT_QUANTIZABLE,
                                "tile has values too large to quantize", 0, 0);
@@ -286,8 +285,8 @@ enum fitscodecs_status fitscodecs_quantize(const struct fitscodecs_quantizer *qu
     }
     if (npixels <= 1) {
         return fitscodecs_fail(result, FITSCODECS_NOT_QUANTIZABLE,
-                               "tile of {found} pixels, wanted at least {wanted}",
-                               (int64_t)npixels, 2);
+                               "tile of {found} pixels, wanted at least {wanted}", (int64_t)npixels,
+                               2);
     }
     status = choose_mapping(quantizer, level, pixels, is_f64, nx, ny, scratch, &mapping, result);
     if (status != FITSCODECS_OK) {

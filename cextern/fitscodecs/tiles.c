@@ -92,7 +92,8 @@ static enum fitscodecs_status convert_integers(const struct fitscodecs_batch *ba
 
     for (size_t i = 0; i < npixels; i++) {
         int64_t value = load_integer(tile, batch->tile_type, i);
-        bool below = value < least, above = value > most;
+        bool below = value < least;
+        bool above = value > most;
         if (!below && !above) {
             value -= offset;
             below = value < low;
@@ -128,8 +129,7 @@ static void convert_floats(const struct fitscodecs_batch *batch, const void *til
 
 static enum fitscodecs_status convert(const struct fitscodecs_batch *batch,
                                       const struct fitscodecs_job *job, const void *tile,
-                                      size_t npixels, void *image,
-                                      struct fitscodecs_result *result)
+                                      size_t npixels, void *image, struct fitscodecs_result *result)
 {
     bool gives_floats = batch->quantized || type_is_float(batch->tile_type);
 
@@ -241,10 +241,9 @@ static enum fitscodecs_status decode_tile(const struct fitscodecs_batch *batch,
     size_t npixels = tile.nx * tile.ny;
     size_t codec_nbytes = codec->scratch_nbytes(&tile);
     if (codec->pixel_nbytes(&tile) != type_nbytes(batch->tile_type)) {
-        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
-                               "pixels of {found} bytes, wanted {wanted}",
-                               (int64_t)codec->pixel_nbytes(&tile),
-                               (int64_t)type_nbytes(batch->tile_type));
+        return fitscodecs_fail(
+            result, FITSCODECS_BAD_PARAMETER, "pixels of {found} bytes, wanted {wanted}",
+            (int64_t)codec->pixel_nbytes(&tile), (int64_t)type_nbytes(batch->tile_type));
     }
     if (fitscodecs_batch_scratch_nbytes(batch, npixels, codec_nbytes) > scratch_nbytes) {
         return fitscodecs_fail(result, FITSCODECS_SHORT_OUTPUT,
@@ -274,8 +273,9 @@ enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *ba
     *ndone = 0;
     *result = (struct fitscodecs_result){0};
     if (batch->ndim < 1 || batch->ndim > FITSCODECS_MAX_DIMENSIONS) {
-        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER, "{found} axes, wanted 1 to {wanted}",
-                               (int64_t)batch->ndim, FITSCODECS_MAX_DIMENSIONS);
+        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
+                               "{found} axes, wanted 1 to {wanted}", (int64_t)batch->ndim,
+                               FITSCODECS_MAX_DIMENSIONS);
     }
     for (; *ndone < njobs; ++*ndone) {
         enum fitscodecs_status status =
