@@ -1,0 +1,52 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""How commands fail: one line each."""
+
+import sys
+
+from ..errors import FitsCodecsError
+
+__all__ = ["CommandError", "each_file", "missing", "one_line"]
+
+EXTRA = ("astropy", "matplotlib", "rich")
+
+
+class CommandError(Exception):
+    """What a user asked for cannot be done; the message is all there is to say."""
+
+
+def one_line(error):
+    """The message of an error, without line breaks."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def missing(error):
+    """What to install, from an ImportError."""
+    package = (error.name or "").partition(".")[0]
+    if package in EXTRA:
+        return f"missing: {package}: pip install fitscodecs[cli]"
+    return f"missing: {one_line(error)}"
+
+
+def each_file(files, work):
+    """Call ``work(file)`` for each; a file that fails does not keep others from being done.
+
+    Returns
+    -------
+    int
+        Exit status, the largest one.
+    """
+    status = 0
+    for file in files:
+        try:
+            status = max(status, work(file))
+        except BrokenPipeError:
+            raise
+        except (FitsCodecsError, CommandError, OSError) as error:
+            message = one_line(error)
+            if file not in message:
+                message = f"{file}: {message}"
+            print(f"fitscodecs: {message}", file=sys.stderr)
+            status = 1
+    return status
