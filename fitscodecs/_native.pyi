@@ -22,6 +22,7 @@ def decode(
     parameters: tuple[int, ...],
     out: Buffer,
 ) -> int: ...
+def noise(pixels: Buffer, is_f64: bool, nx: int, ny: int) -> tuple[float, float, float]: ...
 def quantize(
     where: str,
     pixels: Buffer,

@@ -2,6 +2,7 @@
 """What differs from tile to tile: the third thing, beside bytes and codec, that a tile needs."""
 
 import math
+import operator
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 
@@ -14,6 +15,37 @@ FALLBACK_COLUMNS = ("GZIP_COMPRESSED_DATA", "UNCOMPRESSED_DATA")
 # Both are tuples used as stacks, so that entering and leaving needs no state on the objects.
 _contexts = ContextVar("fitscodecs_contexts", default=())
 _options = ContextVar("fitscodecs_tile_options", default=())
+
+
+def _row(value):
+    row = operator.index(value)
+    if not 0 <= row < 2**63:
+        raise ValueError(f"row {row}, wanted a table row from 0")
+    return row
+
+
+def _shape(value):
+    shape = tuple(operator.index(n) for n in value)
+    if any(n < 1 for n in shape):
+        raise ValueError(f"tile shape {shape}, wanted positive lengths")
+    return shape
+
+
+def _blank(value):
+    blank = operator.index(value)
+    if not -(2**63) <= blank < 2**63:
+        raise ValueError(f"blank {blank}, wanted a 64-bit integer")
+    return blank
+
+
+_CONVERT = {
+    "row": _row,
+    "shape": _shape,
+    "dtype": lambda value: np.dtype(value).newbyteorder("="),
+    "scale": float,
+    "zero": float,
+    "blank": _blank,
+}
 
 
 @dataclass(slots=True)
@@ -57,16 +89,12 @@ class DecodeContext:
     zero: float | None = None
     blank: int | None = None
 
-    def __post_init__(self):
-        self.row = int(self.row)
-        if self.row < 0:
-            raise ValueError(f"row {self.row}, wanted a table row from 0")
-        if self.shape is not None:
-            self.shape = tuple(int(n) for n in self.shape)
-            if any(n < 1 for n in self.shape):
-                raise ValueError(f"tile shape {self.shape}, wanted positive lengths")
-        if self.dtype is not None:
-            self.dtype = np.dtype(self.dtype).newbyteorder("=")
+    def __setattr__(self, name, value):
+        """Keep plain numbers and native types, whatever a field is given as."""
+        convert = _CONVERT.get(name)
+        if convert is not None and value is not None:
+            value = convert(value)
+        object.__setattr__(self, name, value)
 
     @property
     def npixels(self):

@@ -101,7 +101,9 @@ def expand(key, ndim):
     if not any(e is Ellipsis for e in entries):
         entries.append(Ellipsis)
     at = next(i for i, e in enumerate(entries) if e is Ellipsis)
-    return entries[:at] + [slice(None)] * (ndim - used) + entries[at + 1 :]
+    # An Ellipsis that stands for no axis stays: it still separates index arrays.
+    filled = [slice(None)] * (ndim - used) or [Ellipsis]
+    return entries[:at] + filled + entries[at + 1 :]
 
 
 def masks_to_points(entries, shape):
@@ -111,13 +113,19 @@ def masks_to_points(entries, shape):
         if not (isinstance(entry, np.ndarray) and entry.dtype.kind == "b"):
             result.append(entry)
             continue
-        axis = len(result)
+        axis = sum(e is not Ellipsis for e in result)
         if entry.shape != tuple(shape[axis : axis + entry.ndim]) or entry.ndim == 0:
             raise IndexError(
                 f"mask of shape {entry.shape}, wanted {tuple(shape[axis : axis + entry.ndim])}"
             )
         result.extend(np.nonzero(entry))
     return result
+
+
+def separated(entries):
+    """Whether a slice or an Ellipsis stands between indices that are broadcast together."""
+    picked = [i for i, e in enumerate(entries) if not (e is Ellipsis or isinstance(e, slice))]
+    return bool(picked) and picked != list(range(picked[0], picked[-1] + 1))
 
 
 def checked(index, length, axis):
@@ -146,6 +154,8 @@ def normalize(key, shape):
     Selection
     """
     entries = masks_to_points(expand(key, len(shape)), shape)
+    together = not separated(entries)
+    entries = [entry for entry in entries if entry is not Ellipsis]
     ranges, points, dropped = [], {}, []
     advanced = any(isinstance(entry, np.ndarray) for entry in entries)
     for axis, (entry, length) in enumerate(zip(entries, shape, strict=True)):
@@ -165,10 +175,11 @@ def normalize(key, shape):
         arrays = np.broadcast_arrays(*points.values())
     except ValueError as error:
         raise IndexError(f"index arrays do not broadcast: {error}") from error
-    where = list(points)
-    together = where == list(range(where[0], where[-1] + 1))
     return Selection(
-        tuple(ranges), (), dict(zip(points, arrays, strict=True)), where[0] if together else 0
+        tuple(ranges),
+        (),
+        dict(zip(points, arrays, strict=True)),
+        next(iter(points)) if together else 0,
     )
 
 

@@ -1,14 +1,16 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """The HDUs of a file: headers only, data are skipped."""
 
+import operator
 from dataclasses import dataclass
 
 from .errors import HeaderError
 from .header import BLOCK, CARD, data_nbytes, is_compressed, parse_header
-from .source import AHEAD_NBYTES
+from .source import AHEAD_NBYTES, SIMPLE
 
 __all__ = ["HDU", "find", "walk"]
 
+EXTENSION = b"XTENSION="
 END = b"END".ljust(CARD)
 
 
@@ -26,9 +28,11 @@ class HDU:
 
     @property
     def name(self):
-        """EXTNAME, or an empty string."""
+        """EXTNAME, or an empty string; what a header must not hold is shown as a question mark."""
         name = self.header.get("EXTNAME")
-        return name.strip() if isinstance(name, str) else ""
+        if not isinstance(name, str):
+            return ""
+        return "".join(c if " " <= c <= "~" else "?" for c in name.strip())
 
     @property
     def version(self):
@@ -65,7 +69,10 @@ class Window:
         if len(self.held(start, nbytes)) < nbytes:
             if start > 0 and self.source.size is not None and start >= self.source.size:
                 return b""
-            self.data = bytes(self.source.read_range(start, start + max(nbytes, self.ahead_nbytes)))
+            stop = start + max(nbytes, self.ahead_nbytes)
+            if self.source.size is not None:
+                stop = min(stop, self.source.size)
+            self.data = bytes(self.source.read_range(start, stop))
             self.start = start
         return self.held(start, nbytes)
 
@@ -91,9 +98,6 @@ def read_header(window, start, index):
         parts.append(block)
         if any(block[i : i + CARD] == END for i in range(0, BLOCK, CARD)):
             return b"".join(parts)
-
-
-SIMPLE, EXTENSION = b"SIMPLE  =", b"XTENSION="
 
 
 def walk(source):
@@ -127,11 +131,15 @@ def find(source, which):
         The first compressed image; a position (0 is the primary HDU, negative from the end); an
         EXTNAME, case-insensitive; or an EXTNAME and EXTVER.
     """
+    if isinstance(which, (bool, float)) or (
+        isinstance(which, tuple) and not (len(which) == 2 and isinstance(which[0], str))
+    ):
+        raise TypeError(f"hdu is {which!r}, wanted None, an int, a str or (str, int)")
     if which is None:
         wanted, test = "a compressed image", lambda hdu: is_compressed(hdu.header)
     elif isinstance(which, str):
         wanted, test = f"EXTNAME {which!r}", lambda hdu: hdu.name.upper() == which.strip().upper()
-    elif isinstance(which, tuple) and len(which) == 2:
+    elif isinstance(which, tuple):
         name, version = which
         wanted = f"EXTNAME {name!r} with EXTVER {version}"
 
@@ -139,7 +147,7 @@ def find(source, which):
             return hdu.name.upper() == name.strip().upper() and hdu.version == version
     else:
         hdus = []
-        position = int(which)
+        position = operator.index(which)
         for hdu in walk(source):
             if hdu.index == position:
                 return hdu

@@ -317,6 +317,8 @@ def compressed_structure(header):
     if heap_start < table_nbytes:
         raise HeaderError(f"THEAP is {heap_start}, wanted at least {table_nbytes}")
     heap_nbytes = integer(header, "PCOUNT", 0, low=0) - (heap_start - table_nbytes)
+    if table_nbytes + heap_start + heap_nbytes >= 2**62:
+        raise HeaderError(f"PCOUNT is {header.get('PCOUNT')}, wanted a data unit below 2**62 bytes")
     quantize = tile_quantize(header, scaling, columns)
     return ImageStructure(
         shape=shape,

@@ -104,7 +104,6 @@ class TiledImage:
     def __init__(self, source, hdu, scaled=True):
         self._source = source
         self._hdu = hdu
-        self._closed = False
         self.scaled = bool(scaled)
         with self._named():
             self.structure = image_structure(hdu.header)
@@ -121,16 +120,18 @@ class TiledImage:
         return Named(self._hdu.label)
 
     def _check_size(self):
-        """A header must not claim a table that its file cannot hold.
+        """A header must not claim a table, or plain pixels, that its file cannot hold.
 
-        Where asking for the size may cost a request, only a large table is worth it.
+        Where asking for the size may cost a request, only a large claim is worth it.
         """
-        need = self.structure.row_nbytes * self.structure.nrows
+        structure = self.structure
+        need = structure.row_nbytes * structure.nrows if self.compressed else structure.heap_nbytes
         ask = self._source.whole is not None or need > LARGE_TABLE_NBYTES
         size = self._source.size if ask else None
         if size is not None and self._hdu.data_start + need > size:
             raise HeaderError(
-                f"file of {size} bytes, wanted a table of {need} bytes at "
+                f"file of {size} bytes, wanted a {'table' if self.compressed else 'plain image'} "
+                f"of {need} bytes at "
                 f"byte {self._hdu.data_start}"
             )
 
@@ -224,15 +225,12 @@ class TiledImage:
             `out`, if given.
         """
         array = out
-        if out is not None and not isinstance(out, np.ndarray):
-            _, array = receive(out, self.dtype, self.shape, self._hdu.label)
-        if array is not None and (
-            array.shape != self.shape or array.dtype != self.dtype or not array.flags.writeable
+        if out is not None and not (
+            isinstance(out, np.ndarray)
+            and (out.shape, out.dtype) == (self.shape, self.dtype)
+            and out.flags.writeable
         ):
-            raise ValueError(
-                f"out has shape {array.shape} and type {array.dtype}, "
-                f"wanted writable {self.shape} and {self.dtype}"
-            )
+            _, array = receive(out, self.dtype, self.shape, self._hdu.label)
         with self._named():
             pixels = self._read([range(n) for n in self.shape], array, threads)
         return pixels if out is None else out
@@ -286,6 +284,7 @@ class TiledImage:
 
     def _feed(self, tiles):
         """Read the rows of some tiles, or of all, that are not known yet."""
+        self._source.require_open()
         wanted = self._table.row_ranges(tiles)
         if not wanted:
             return
@@ -297,8 +296,6 @@ class TiledImage:
 
     def _fetch(self, tiles):
         """Table rows and streams of some tiles."""
-        if self._closed:
-            raise ValueError(f"{self._source.name} is closed")
         self._feed(tiles)
         entries = self._table.describe(tiles)
         self._table.check(entries)
@@ -325,7 +322,6 @@ class TiledImage:
 
     def close(self):
         """Close the file, which images of the same `open_all` share; file objects stay open."""
-        self._closed = True
         self._table = make_table(self.structure)
         self._source.close()
 
@@ -352,10 +348,10 @@ class Blocks:
     def __getitem__(self, key):
         image = self._image
         selection = normalize(key, image.grid_shape)
-        if selection.points is not None or any(abs(r.step) != 1 for r in selection.ranges):
+        if selection.points is not None or any(r.step != 1 for r in selection.ranges):
             raise IndexError("blocks are indexed by integers and slices of step 1")
         pixels = tuple(
-            slice(min(r.start, r.stop) * t, max(r.start, r.stop) * t)
+            slice(r.start * t, (r.start + len(r)) * t)
             for r, t in zip(selection.ranges, image.tile_shape, strict=True)
         )
         return image[pixels]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Scaling", "from_stored", "stored_dtype", "to_stored"]
+__all__ = ["Scaling", "from_stored", "offset_of", "stored_dtype", "to_stored"]
 
 # Types that FITS has no BITPIX for, by the type they are stored as: BZERO is minus the lowest
 # value of one of the two, and moving by it is flipping the highest bit.
@@ -17,6 +17,12 @@ def stored_dtype(dtype):
     """The type in which FITS stores pixels of a native type."""
     dtype = np.dtype(dtype).newbyteorder("=")
     return np.dtype(_STORED.get(dtype.name, dtype))
+
+
+def offset_of(dtype):
+    """BZERO of a type that is stored with another signedness, 0 of others."""
+    dtype = np.dtype(dtype)
+    return _OFFSET[8 * dtype.itemsize] if dtype.name in _STORED else 0
 
 
 def _flip(array, dtype):
@@ -97,10 +103,11 @@ class Scaling:
             return stored
         scaled = stored.astype(self.dtype, copy=False)
         undefined = stored == self.blank if self.has_blank else None
-        if self.bscale != 1:
-            np.multiply(scaled, self.bscale, out=scaled)
-        if self.bzero != 0:
-            np.add(scaled, self.bzero, out=scaled)
+        with np.errstate(all="ignore"):  # a header may ask for infinity
+            if self.bscale != 1:
+                np.multiply(scaled, self.bscale, out=scaled)
+            if self.bzero != 0:
+                np.add(scaled, self.bzero, out=scaled)
         if undefined is not None:
             scaled[undefined] = np.nan
         return scaled

@@ -5,10 +5,11 @@ import contextlib
 import mmap
 import os
 import threading
+import zlib
 
 import numpy as np
 
-from .codecs.gzip import MAGIC, inflate
+from .codecs.gzip import GZIP_WRAPPER, MAGIC, inflate
 from .errors import DecodeError, HeaderError
 
 __all__ = ["AHEAD_NBYTES", "Source", "coalesce", "open_source"]
@@ -17,6 +18,8 @@ __all__ = ["AHEAD_NBYTES", "Source", "coalesce", "open_source"]
 # What is read at once where a header is expected: most headers are shorter, and what follows them
 # (the next header, or the first rows of a table) is wanted soon.
 AHEAD_NBYTES = 8 * 2880
+
+SIMPLE = b"SIMPLE  ="  # how every FITS file starts
 
 
 class Source:
@@ -35,12 +38,13 @@ class Source:
     name = "bytes"
     whole = None
     gap = 0
+    closed = False
     _first = None
 
     @property
     def size(self):
         """Number of bytes, or None if it is not known."""
-        return None
+        return None if self.whole is None else len(self.whole)
 
     def read_ranges(self, ranges):
         """Buffers for ``(start, stop)`` ranges; one that passes the end is cut short."""
@@ -53,10 +57,18 @@ class Source:
         """The first bytes, read once."""
         if self._first is None:
             self._first = bytes(self.read_range(0, AHEAD_NBYTES))
+            if self.whole is None and len(self._first) < AHEAD_NBYTES:
+                self.whole = memoryview(self._first)  # there is no more
         return self._first
 
     def close(self):
         """Release what is held; reading afterwards is an error."""
+        self.closed = True
+
+    def require_open(self):
+        """Raise if the bytes cannot be read any more."""
+        if self.closed:
+            raise ValueError(f"{self.name} is closed")
 
     def __reduce__(self):
         raise TypeError(f"{self.name} cannot be pickled: open the image from a path or URL")
@@ -99,8 +111,18 @@ class FileSource(Source):
         return self.whole[start:stop]
 
     def close(self):
+        super().close()
         self.whole = memoryview(b"")
         self._map = b""  # unmapped when the last view of it is gone
+
+    def require_open(self):
+        """Raise if the bytes cannot be read any more.
+
+        Touching a page that is no longer in the file would end the process.
+        """
+        super().require_open()
+        if self._map and self._map.size() < len(self._map):
+            raise OSError(f"{self.name} has become shorter since it was opened")
 
     def __reduce__(self):
         return open_source, (self.path,)
@@ -131,6 +153,16 @@ class ObjectSource(Source):
         return b"".join(parts)
 
 
+def not_longer(data, start, stop, name):
+    """What was read, if it can be the range that was asked for."""
+    if len(data) > stop - start:
+        raise OSError(
+            f"{name} gave {len(data)} bytes for a range of {stop - start}: it does not support "
+            "ranges; copy the file first (with fsspec: simplecache::URL)"
+        )
+    return data
+
+
 class RangeSource(Source):
     """An object with ``read_range(start, stop)``, and a ``size`` if it knows."""
 
@@ -142,10 +174,14 @@ class RangeSource(Source):
 
     @property
     def size(self):
-        return getattr(self.reader, "size", None)
+        size = getattr(self.reader, "size", None)
+        return size() if callable(size) else size
 
     def read_range(self, start, stop):
-        return self.reader.read_range(start, stop)
+        size = self.size
+        if size is not None:
+            stop = max(start, min(stop, size))
+        return not_longer(self.reader.read_range(start, stop), start, stop, self.name)
 
     def __reduce__(self):
         return RangeSource, (self.reader,)
@@ -182,6 +218,8 @@ class UrlSource(Source):
 
     @property
     def size(self):
+        if self.whole is not None:
+            return len(self.whole)
         if self._size is None:
             with reading(self.url):
                 self._size = self.fs.size(self.path)
@@ -190,11 +228,17 @@ class UrlSource(Source):
     def read_ranges(self, ranges):
         if not ranges:
             return []
+        if self.whole is not None:
+            return [self.whole[start:stop] for start, stop in ranges]
         starts, stops = zip(*ranges, strict=True)
         with reading(self.url):
-            return self.fs.cat_ranges(
+            parts = self.fs.cat_ranges(
                 [self.path] * len(ranges), list(starts), list(stops), on_error="raise"
             )
+        return [
+            not_longer(part, start, stop, self.name)
+            for part, (start, stop) in zip(parts, ranges, strict=True)
+        ]
 
     def read_range(self, start, stop):
         return self.read_ranges([(start, stop)])[0]
@@ -238,13 +282,7 @@ def open_source(target, storage_options=None):
     source = raw_source(target, storage_options)
     if not source.first().startswith(MAGIC):
         return source
-    size = source.size
-    if source.whole is None and size is None:
-        raise HeaderError(f"{source.name}: gzipped as a whole and of unknown size: cannot be read")
-    try:
-        contents, _ = inflate(source.read_range(0, size), None, source.name)
-    except DecodeError as error:
-        raise HeaderError(str(error)) from error
+    contents = inflated_contents(source)
     source.close()
     return InflatedSource(
         contents,
@@ -252,6 +290,27 @@ def open_source(target, storage_options=None):
         storage_options,
         source.name,
     )
+
+
+def inflated_contents(source):
+    """All bytes of a file that was gzipped as a whole, if a FITS file is inside."""
+    try:
+        start = zlib.decompressobj(GZIP_WRAPPER).decompress(source.first(), len(SIMPLE))
+    except zlib.error as error:
+        raise HeaderError(f"{source.name}: not a valid gzip file: {error}") from error
+    if start != SIMPLE:
+        raise HeaderError(
+            f"{source.name}: gzipped file starts with {start!r} inside, wanted a FITS file"
+        )
+    size = source.size
+    if size is None:
+        raise HeaderError(f"{source.name}: gzipped as a whole and of unknown size: cannot be read")
+    try:
+        return inflate(source.read_range(0, size), None, source.name)[0]
+    except DecodeError as error:
+        raise HeaderError(str(error)) from error
+    except MemoryError as error:
+        raise HeaderError(f"{source.name}: no memory for what is inside") from error
 
 
 class InflatedSource(BytesSource):

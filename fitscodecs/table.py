@@ -142,8 +142,9 @@ class TileTable:
             column[here] = i
             count[here], offset[here] = descriptors[here, 0], descriptors[here, 1]
             element[here] = ELEMENT_NBYTES[self.structure.columns[name].element]
-        heap = self.structure.heap_nbytes
-        fits = (count >= 0) & (count <= heap) & (offset >= 0) & (offset <= heap)
+        heap = self.structure.heap_nbytes  # below 2**62, so that sums with it do not overflow
+        fits = (count >= 0) & (offset >= 0) & (offset <= heap)
+        fits &= count <= heap // np.maximum(element, 1)
         nbytes = np.where(fits, count, 0) * element
         fits &= nbytes <= heap - np.where(fits, offset, 0)
         start = np.where(fits, self.structure.heap_start + np.where(fits, offset, 0), -1)
@@ -159,6 +160,8 @@ class TileTable:
             return values.astype(dtype)
 
         blank = self._numbers("ZBLANK", tiles) if structure.quantize else None
+        if blank is not None and blank.dtype.kind == "f":  # any number; NaN is no integer
+            blank = np.nan_to_num(blank.astype(np.float64)).clip(-(2.0**62), 2.0**62)
         has_blank = np.full(n, blank is not None or structure.blank is not None, np.int64)
         return (
             filled(self._numbers("ZSCALE", tiles), structure.scale, np.float64),

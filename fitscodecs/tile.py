@@ -188,10 +188,9 @@ def decode_part(structure, entries, streams, plan, out):
 
 def tasks(plan, npixels_per_task):
     """Slices of the plan of about that many pixels each."""
-    done = np.cumsum(np.prod(plan.shape, axis=1))
-    cuts = np.searchsorted(done, np.arange(npixels_per_task, done[-1], npixels_per_task)) + 1
-    edges = np.unique(np.concatenate(([0], cuts, [len(plan)])))
-    return [slice(a, b) for a, b in pairwise(edges.tolist())]
+    number = (np.cumsum(np.prod(plan.shape, axis=1)) - 1) // npixels_per_task
+    cuts = np.flatnonzero(np.diff(number)) + 1
+    return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), len(plan)])]
 
 
 def decode_tiles(structure, entries, streams, plan, out, threads=1):

@@ -79,6 +79,8 @@ def test_index_arrays(cubes, data):
             arrays.flatmap(lambda s, n=n: hnp.arrays(np.int64, s, elements=st.integers(-n, n - 1))),
         )
         key.append(data.draw(entry))
+    if data.draw(st.booleans()):
+        key.insert(data.draw(st.integers(0, len(SHAPE))), ...)
     key = tuple(key)
     image = data.draw(st.sampled_from(images))
     assert same_bits(image[key], array[key])
@@ -122,6 +124,15 @@ def test_refused_selections(cubes, key, said):
             image[key]
 
 
+def test_an_empty_ellipsis_separates(cubes):
+    """As in numpy, an Ellipsis between index arrays sends them to the front."""
+    images, array = cubes
+    for key in ((slice(None), [0, 1, 2], ..., 0), (slice(None), [0, 1], ..., [0, 1]),
+                (slice(None), 0, ..., [1, 2]), ([0, 1], ..., [0, 1], slice(None)),
+                (..., [0, 1], [2, 3], slice(None))):  # fmt: skip
+        assert same_bits(images[0][key], array[key]), key
+
+
 def test_blocks(cubes):
     images, array = cubes
     for image in images:
@@ -136,8 +147,11 @@ def test_blocks(cubes):
         assert same_bits(image.blocks[...], array)
         with pytest.raises(IndexError):
             image.blocks[grid]
-        with pytest.raises(IndexError, match="step 1"):
-            image.blocks[::2]
+        assert image.blocks[2:1].shape == (0, *SHAPE[1:])
+        for key in (np.s_[::2], np.s_[::-1]):
+            if grid[0] > 1:
+                with pytest.raises(IndexError, match="step 1"):
+                    image.blocks[key]
 
 
 def test_attributes(cubes):
@@ -168,8 +182,14 @@ def test_read(cubes):
         assert bytes(memory) == array.tobytes()
         with pytest.raises(fc.DecodeError, match="out has"):
             image.read(out=memory[:-1])
-        for bad in (np.zeros(SHAPE, "i4"), np.zeros(SHAPE[1:], "i2"), frozen):
-            with pytest.raises(ValueError, match="out has shape"):
+        other = np.zeros(array.size, "u2")
+        assert image.read(out=other) is other
+        assert other.tobytes() == array.tobytes()
+        fortran = np.zeros(SHAPE, array.dtype, order="F")
+        assert image.read(out=fortran) is fortran
+        assert np.array_equal(fortran, array)
+        for bad in (np.zeros(SHAPE, "i4"), np.zeros(SHAPE[1:], "i2"), frozen, frozen[::2]):
+            with pytest.raises(fc.DecodeError, match="out "):
                 image.read(out=bad)
 
 
@@ -269,6 +289,22 @@ def test_closed(tmp_path, cubes):
     with open(path, "rb") as file:
         fc.open(file).close()
         assert not file.closed
+    first, second = fc.open_all(path)[0], fc.open(path)
+    first.close()
+    with pytest.raises(ValueError, match="closed"):
+        first.table
+    assert same_bits(second[0], array[0])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be cut there")
+def test_a_file_that_shrinks(tmp_path, cubes):
+    """Reading pages that are gone would end the process."""
+    _, array = cubes
+    path = write_compressed(tmp_path / "a.fits", array, fc.NoCompress(), SHAPE)
+    image = fc.open(path)
+    os.truncate(path, 5760)
+    with pytest.raises(OSError, match="shorter"):
+        image[0]
 
 
 # ---------------------------------------------------------------------------- HDUs
@@ -304,6 +340,9 @@ def test_choice_of_hdu(many):
             assert same_bits(image[...], a[want])
             assert image.compressed == (want in (2, 3))
     assert [image.hdu.index for image in fc.open_all(path)] == [3, 4]
+    for hdu in (1.5, True, (1, 2), ("SCI",)):
+        with pytest.raises(TypeError, match="hdu is"):
+            fc.open(path, hdu=hdu)
     for hdu, said in ((6, "found 6 HDUs, wanted HDU 6"), (-7, "found 6 HDUs"),
                       ("ERR", "EXTNAME 'ERR'"), (("SCI", 3), "EXTVER 3"),
                       (2, "HDU 2: found BINTABLE")):  # fmt: skip
@@ -550,6 +589,7 @@ CARDS = {
     "TFORM1": ("1PQ", "TFORM1 is '1PQ'"),
     "TTYPE1": ("DATA", "no column COMPRESSED_DATA"),
     "TFIELDS": ("one", "TFIELDS is 'one'"),
+    "PCOUNT": (2**62, "data unit"),
     "ZNAXIS": (40, "ZNAXIS3 is None"),
 }
 
@@ -621,3 +661,80 @@ def test_a_file_made_by_others():
     with fc.open(path) as image:
         assert same_bits(image[5:20:3, ::-1], want[5:20:3, ::-1])
         assert same_bits(image.blocks[0, 0], want[: image.tile_shape[0], : image.tile_shape[1]])
+
+
+def test_infinite_parameter(tmp_path):
+    raw = heap_file(tmp_path, [(9, 0)] * 3, bytes(9)).read_bytes()
+    at = raw.index(b"ZVAL1   =")
+    for text in (b"1E999", b"1.5", b"T", b"'32'"):
+        with pytest.raises(fc.HeaderError, match="BLOCKSIZE is"):
+            fc.open(raw[: at + 10] + text.rjust(20).ljust(70) + raw[at + 80 :])
+
+
+@pytest.mark.parametrize("letter", ["B", "D"])
+@pytest.mark.parametrize("codec", [fc.Rice1(bytepix=2), fc.NoCompress(), fc.Gzip1()],
+                         ids=lambda c: c.codec_id)  # fmt: skip
+def test_descriptors_beyond_64_bits(tmp_path, codec, letter):
+    array = np.zeros((1, 4), "i2")
+    cards = image_cards(array, (1, 4), codec)
+    for count, offset in ((2**62 - 1, 0), (9, 2**63 - 200), (2**63 - 1, 2**63 - 1)):
+        row = np.array([count, offset], ">i8").tobytes()
+        columns = [("COMPRESSED_DATA", f"1Q{letter}")]
+        raw = table_file(tmp_path / "a.fits", columns, [row], bytes(99), cards).read_bytes()
+        for pcount in (99, 2**61):
+            for target in (raw, io.BytesIO(raw)):
+                changed = with_card(raw, "PCOUNT", pcount)
+                target = changed if target is raw else io.BytesIO(changed)
+                with pytest.raises(fc.FitsCodecsError, match="tile 0"):
+                    fc.open(target)[...]
+
+
+def test_plain_image_larger_than_its_file():
+    raw = plain_hdu(np.zeros((4, 4), "i2"), primary=True)
+    at = raw.index(b"NAXIS2  =")
+    raw = raw[:at] + ref_build.card("NAXIS2", 3 * 10**9) + raw[at + 80 :]
+    for target in (raw, io.BytesIO(raw)):
+        with pytest.raises(fc.HeaderError, match="wanted a plain image of 24000000000 bytes"):
+            fc.open(target, hdu=0)
+
+
+def test_one_tile_of_a_claimed_giant(tmp_path):
+    """What a header claims costs nothing before the stream is looked at."""
+    raw = heap_file(tmp_path, [(9, 0)], bytes(9)).read_bytes()
+    for keyword in ("ZNAXIS1", "ZTILE1", "ZNAXIS2", "ZTILE2"):
+        raw = with_card(raw, keyword, 10**7)
+    with pytest.raises(fc.DecodeError):
+        fc.open(raw)[0, 0]
+
+
+def test_gzipped_something_else(tmp_path):
+    for content in (b"no fits file", b"", b"\0" * 10**6):
+        with pytest.raises(fc.HeaderError, match="inside, wanted a FITS file"):
+            fc.open(gzip.compress(content))
+    with pytest.raises(fc.HeaderError, match="not a valid gzip file"):
+        fc.open(b"\x1f\x8b" + b"junk" * 10)
+
+
+def test_reader_with_a_size_method(tmp_path, cubes):
+    """A reader that refuses to read beyond its end, and tells its size by a method."""
+    _, array = cubes
+    raw = write_compressed(tmp_path / "a.fits", array, fc.Gzip1(), (1, 23, 31)).read_bytes()
+
+    class Reader:
+        def size(self):
+            return len(raw)
+
+        def read_range(self, start, stop):
+            assert stop <= len(raw)
+            return raw[start:stop]
+
+    assert same_bits(fc.open(Reader())[...], array)
+
+
+def test_reader_that_ignores_the_range():
+    class Reader:
+        def read_range(self, start, stop):
+            return bytes(10**6)
+
+    with pytest.raises(OSError, match="does not support ranges"):
+        fc.open(Reader())

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::Depr
 class Server:
     """One file over HTTP with range requests, and a log of (start, stop) of each."""
 
-    def __init__(self, content):
+    def __init__(self, content, ranges=True):
         self.log = []
         server = self
 
@@ -35,7 +35,7 @@ class Server:
                 self.end_headers()
 
             def do_GET(self):
-                match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+                match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "") * ranges)
                 start = int(match[1]) if match else 0
                 stop = min(int(match[2]) + 1, len(content)) if match and match[2] else len(content)
                 server.log.append((start, stop))
@@ -66,8 +66,8 @@ class Server:
 def serve():
     servers = []
 
-    def start(content):
-        servers.append(Server(content))
+    def start(content, **settings):
+        servers.append(Server(content, **settings))
         return servers[-1]
 
     yield start
@@ -136,3 +136,16 @@ def test_object_with_ranges(tmp_path):
     assert same_bits(image[7], array[7])
     assert all(0 <= start <= stop for start, stop in log)
     assert same_bits(image[::9], array[::9])
+
+
+def test_server_without_ranges(tmp_path, serve):
+    """It sends the whole file for each range: an error, unless the file is so small anyway."""
+    array = sample("int16", (300, 200))
+    path = write_compressed(tmp_path / "a.fits", array, fc.NoCompress(), (1, 200))
+    server = serve(path.read_bytes(), ranges=False)
+    with pytest.raises(OSError, match="does not support ranges"):
+        fc.open(server.url)
+    assert same_bits(fc.open("simplecache::" + server.url)[...], array)
+    small = write_compressed(tmp_path / "b.fits", array[:9], fc.NoCompress(), (1, 200))
+    server = serve(small.read_bytes(), ranges=False)
+    assert same_bits(fc.open(server.url)[3:5], array[3:5])

@@ -91,3 +91,11 @@ def test_bad_values(tmp_path, name, value):
     raw = path.read_bytes().replace(card, f"{name:8}= {value:>20}".encode())
     with pytest.raises(fc.HeaderError, match=f"{name} is"):
         fc.open(raw)
+
+
+def test_infinite_scaling(tmp_path):
+    array = np.arange(6, dtype="i2").reshape(1, 6)
+    path = write(tmp_path / "a.fits", array, True, [("BSCALE", 2.0), ("BZERO", 1e300)])
+    raw = path.read_bytes().replace(b"2.0 ", b"1E999 ".ljust(4)[:4])
+    assert np.isinf(fc.open(path)[...]).all()
+    assert fc.open(raw)[...].dtype == np.float32

@@ -42,6 +42,38 @@ def test_stored_dtype():
     assert fc.DecodeContext().npixels is None
 
 
+def test_context_keeps_plain_numbers():
+    context = fc.DecodeContext(scale=np.float32(1), blank=np.int32(3), row=np.int64(2))
+    context.dtype = "float32"
+    context.shape = [np.int64(2), 3]
+    assert json.loads(json.dumps(context.to_dict()))["blank"] == 3
+    stream = fc.Gzip1().encode(np.zeros(6, "f4"))
+    context.scale = None
+    assert fc.Gzip1().decode(stream, context=context).format == "f"
+
+
+def test_configuration_keeps_plain_numbers():
+    for codec in (fc.Rice1(bytepix=np.int64(2), blocksize=32.0), fc.Quantize(level=np.float32(4)),
+                  fc.Quantize(scale=np.float32(1), zero=0), fc.HCompress1(scale=np.int8(3)),
+                  fc.Gzip2(itemsize=np.int16(2))):  # fmt: skip
+        assert type(codec).from_config(json.loads(json.dumps(codec.get_config()))) == codec
+    for bad in ({"blocksize": 16.5}, {"blocksize": "16"}, {"bytepix": 3}, {"tile_shape": (0,)}):
+        with pytest.raises(ValueError, match="wanted"):
+            fc.Rice1(**bad)
+
+
+def test_misaligned_pixels():
+    memory = bytearray(1000)
+    for dtype in ("i2", "i4", "f4", "f8"):
+        pixels = np.ndarray((8, 8), dtype, memory, offset=1)
+        pixels[...] = sample(dtype, (8, 8))
+        codec = fc.FitsTile(quantize=fc.Quantize(level=-1e-9))
+        assert np.allclose(codec.decode(codec.encode(pixels)), pixels, atol=1e-6)
+        if pixels.dtype.kind == "i":
+            codec = fc.Rice1(tile_shape=(8, 8))
+            assert np.array_equal(codec.decode(codec.encode(pixels)), pixels)
+
+
 @pytest.mark.parametrize("bad", [{"row": -1}, {"shape": (0, 3)}, {"shape": (-1,)}, {"dtype": "x"}])
 def test_bad_context(bad):
     with pytest.raises((ValueError, TypeError)):
@@ -260,6 +292,16 @@ def test_pinned_scale():
     assert (context.scale, context.zero) == (0.5, 10.0)
 
 
+def test_pinned_scale_keeps_nan_with_any_context():
+    codec = fc.Quantize(scale=0.1, zero=0.0, method="SUBTRACTIVE_DITHER_1")
+    tile = np.array([[1, np.nan, 3, 4]], "f4")
+    integers = codec.encode(tile, context=fc.DecodeContext(row=3))
+    for context in (fc.DecodeContext(row=3), fc.DecodeContext(row=3, shape=(1, 4))):
+        back = np.asarray(codec.decode(integers, context=context))
+        assert np.isnan(back).tolist() == [[False, True, False, False]]
+        assert abs(back - tile)[0, ::2].max() < 0.06
+
+
 def test_quantize_needs_a_place_for_scale():
     with pytest.raises(fc.EncodeError, match="context"):
         fc.Quantize().encode(sample("f4", (1, 50)))
@@ -269,7 +311,9 @@ def test_quantize_needs_a_place_for_scale():
 
 @pytest.mark.parametrize("bad", [{"level": 0}, {"level": float("nan")}, {"method": "DITHER"},
                                  {"seed": 0}, {"seed": 10001}, {"scale": 1.0}, {"zero": 1.0},
-                                 {"scale": 0.0, "zero": 0.0}, {"dtype": "int16"}])  # fmt: skip
+                                 {"scale": 0.0, "zero": 0.0}, {"dtype": "int16"},
+                                 {"level": float("inf")}, {"scale": 1.0, "zero": float("nan")},
+                                 {"seed": 1.5}])  # fmt: skip
 def test_bad_quantize(bad):
     with pytest.raises(ValueError, match=r"wanted|together"):
         fc.Quantize(**bad)
@@ -330,6 +374,49 @@ def test_frame_damage():
     for head in (b"", b"FTIL", b"FTIL\x02" + frame[5:], b"XTIL" + frame[4:], frame[:9]):
         with pytest.raises(fc.DecodeError, match="FitsTile"):
             codec.decode(head)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4"])
+def test_frame_of_a_codec_of_unsigned_integers(dtype):
+    """PLIO_1 holds unsigned pixels as they are."""
+    pixels = np.array([[0, 1, 49, 255], [7, 7, 0, 0]], dtype)
+    if pixels.itemsize > 1:
+        pixels[0, 3] = 65535
+    codec = fc.FitsTile(compression=fc.Plio1())
+    assert same_bits(codec.decode(codec.encode(pixels)), pixels)
+
+
+@pytest.mark.parametrize("pixels", [np.ones((4, 4), "f2"), np.empty(0, "i4"), np.ones(3, "c8"),
+                                    np.ones(3, bool), np.array(["a"])])  # fmt: skip
+def test_frame_of_what_fits_does_not_hold(pixels):
+    with pytest.raises(fc.EncodeError, match="wanted a type of FITS"):
+        fc.FitsTile().encode(pixels)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("row", 1e400), ("row", 10**40), ("row", "x"), ("shape", [1e400]), ("shape", 3),
+     ("scale", "x"), ("zero", "x"), ("zero", None), ("blank", "x"), ("blank", float("nan")),
+     ("blank", 1e400), ("dtype", "float16"), ("dtype", "longdouble"), ("dtype", "int32"),
+     ("dtype", []), ("column", 3), ("seed", 1e400), ("tile_shape", [1e400]), ("level", "x")],
+)  # fmt: skip
+def test_frame_with_a_bad_description(key, value):
+    codec = fc.FitsTile(compression=fc.Rice1(), quantize=fc.Quantize(level=-1))
+    frame = bytes(codec.encode(np.array([[1.0, 2.0, 3.0]])))
+    start = 8 + int.from_bytes(frame[5:8], "big")
+    description = json.loads(frame[8:start])
+    part = {"seed": "quantize", "level": "quantize", "tile_shape": "compression"}
+    description[part.get(key, "context")][key] = value
+    text = json.dumps(description).encode()
+    changed = frame[:5] + len(text).to_bytes(3, "big") + text + frame[start:]
+    if key == "column":
+        codec.decode(changed)  # any other name than the fallbacks is the first column
+        return
+    with pytest.raises(fc.DecodeError):
+        codec.decode(changed)
+    nested = b"[" * 100_000
+    with pytest.raises(fc.DecodeError, match="description"):
+        codec.decode(frame[:5] + len(nested).to_bytes(3, "big") + nested)
 
 
 def test_frame_of_another_shape():

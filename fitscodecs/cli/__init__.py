@@ -12,8 +12,7 @@ import re
 import sys
 
 from .._version import __version__
-from ..errors import FitsCodecsError
-from .failures import CommandError, missing, one_line
+from .failures import TOLD, missing, one_line
 
 __all__ = ["COMMANDS", "main"]
 
@@ -84,6 +83,9 @@ def main(argv=None):
     int
         Exit status: 0 if all went well, 1 if something failed, 2 for a wrong command line.
     """
+    for stream in (sys.stdout, sys.stderr):  # names and cards may hold what a terminal cannot show
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
         args = make_parser().parse_args(argv)
         status = args.run(args)
@@ -93,7 +95,7 @@ def main(argv=None):
         return stop.code or 0
     except BrokenPipeError:
         leave_pipe()
-    except (FitsCodecsError, CommandError, OSError) as error:
+    except TOLD as error:
         complain(one_line(error))
     except ImportError as error:
         complain(missing(error))

@@ -200,7 +200,8 @@ def summary(image, ranges, source, path):
     axes = " x ".join(str(len(r)) for r in ranges)
     tiles = f"{len(pieces)} of {len(image._table)} tiles decoded, " if image.compressed else ""
     whole = f" of {size_name(source.size)}" if source.size else ""
+    read = min(source.nbytes, source.size or source.nbytes)  # some bytes may have been read twice
     return (
         f"{path}: {axes} pixels {section_text(ranges)} of {image.hdu.label}; "
-        f"{tiles}{size_name(source.nbytes)}{whole} read"
+        f"{tiles}{size_name(read)}{whole} read"
     )

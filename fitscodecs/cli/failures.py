@@ -14,6 +14,10 @@ class CommandError(Exception):
     """What a user asked for cannot be done; the message is all there is to say."""
 
 
+# What a file or a command line can be at fault for: said in one line, without a traceback.
+TOLD = (FitsCodecsError, CommandError, OSError, MemoryError, ArithmeticError, UnicodeError)
+
+
 def one_line(error):
     """The message of an error, without line breaks."""
     if isinstance(error, OSError) and error.filename and error.strerror:
@@ -43,7 +47,7 @@ def each_file(files, work):
             status = max(status, work(file))
         except BrokenPipeError:
             raise
-        except (FitsCodecsError, CommandError, OSError) as error:
+        except TOLD as error:
             message = one_line(error)
             if file not in message:
                 message = f"{file}: {message}"

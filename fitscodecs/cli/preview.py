@@ -91,6 +91,7 @@ def title(image, name):
 
 def place_title(figure, text):
     """Two lines at the top, smaller where the picture is narrow."""
+    text = text.encode("utf-8", "replace").decode()  # file names may be no text
     width = max(map(len, text.splitlines()))
     size = min(11, 11 * figure.get_figwidth() / (0.09 * width))
     top = 1 - 0.15 / figure.get_figheight()

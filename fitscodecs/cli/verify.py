@@ -201,7 +201,7 @@ def examine_datasum(image, findings):
     if image.structure.bitpix < 0 or not known(wanted):
         return
     found = ones_sum(
-        np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">")).data.cast("B")
+        np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">")).reshape(-1).view(np.uint8)
         for _, pixels in slabs(image)
     )
     if str(wanted).strip() != str(found):

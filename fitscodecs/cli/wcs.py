@@ -82,6 +82,8 @@ def uneven_rotation(header, ranges):
     """Whether CROTA2 cannot describe the section, as its pixels are stretched unevenly."""
     if len(ranges) < 2 or ranges[0].step == ranges[1].step or not number(header, "CROTA2", 0):
         return False
+    if not number(header, "CDELT1", 1) or not number(header, "CDELT2", 1):
+        return False  # no WCS: pixels of no size
     return not any(re.fullmatch(r"(CD|PC)\d+_\d+", keyword) for keyword in header)
 
 

@@ -29,9 +29,14 @@ def get_codec(zcmptype, **parameters):
     >>> fc.get_codec("RICE_1", bytepix=2)
     Rice1(tile_shape=None, blocksize=32, bytepix=2)
     """
+    return codec_class(zcmptype)(**parameters)
+
+
+def codec_class(zcmptype):
+    """The class of an algorithm, by its name in FITS headers."""
     for codec in CODECS:
         if zcmptype in codec.zcmptype:
-            return codec(**parameters)
+            return codec
     names = sorted(name for codec in CODECS for name in codec.zcmptype)
     raise ValueError(f"no codec for ZCMPTYPE {zcmptype!r}, wanted one of {', '.join(names)}")
 

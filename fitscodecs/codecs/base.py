@@ -2,7 +2,8 @@
 """What all codecs share: configuration, buffers, context, errors."""
 
 import math
-from dataclasses import dataclass, fields
+import operator
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from .. import _native
 from ..context import current_context
 from ..errors import DecodeError, EncodeError
-from .buffers import as_array, as_bytes, deliver, receive
+from .buffers import as_array, as_bytes, contiguous, deliver, receive
 
 try:
     from numcodecs.abc import Codec as _NumcodecsCodec
@@ -35,6 +36,16 @@ def where(name, context):
     return name if context is None else f"{name} tile {context.row}"
 
 
+def whole_number(name, value):
+    """A setting as an int; ValueError if it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        raise ValueError(f"{name} {value!r}, wanted an integer") from None
+
+
 def native_shape(shape):
     """nx and ny of a tile: its last axis longer than 1, and the product of the others."""
     nx = next((n for n in reversed(shape) if n > 1), 1)
@@ -49,6 +60,11 @@ class Codec(_NumcodecsCodec):
     """
 
     per_tile: ClassVar[tuple] = ()  # fields that `tile_options` may choose: readers need none
+
+    def adjusted(self, options):
+        """The codec with those of the options that it may be given for one tile."""
+        changes = {name: options[name] for name in options if name in self.per_tile}
+        return replace(self, **changes) if changes else self
 
     def get_config(self):
         """Configuration as a dictionary of JSON types, with the key ``id``."""
@@ -90,6 +106,7 @@ class TileCodec(Codec):
     native: ClassVar[str]  # name of the codec in the C library
     heap_letter: ClassVar[str] = "B"  # element type of the heap that holds streams
     unsigned_offset: ClassVar[bool] = False  # holds unsigned integers as they are, without BZERO
+    holds_negative: ClassVar[bool] = True
     needs_2d: ClassVar[bool] = False
     clips: ClassVar[bool] = False  # lossy values may leave the image's type and are clipped
     bitpix: ClassVar[tuple] = (8, 16, 32)  # of images whose pixels the streams can hold
@@ -107,6 +124,10 @@ class TileCodec(Codec):
             TileCodec.listed.append(cls)
 
     def __post_init__(self):
+        for field in fields(self):  # numbers as JSON has them, whatever they came as
+            value = getattr(self, field.name)
+            if field.name != "tile_shape" and value is not None:
+                object.__setattr__(self, field.name, whole_number(field.name, value))
         if self.tile_shape is not None:
             shape = tuple(int(n) for n in self.tile_shape)
             if not shape or any(n < 1 for n in shape):
@@ -119,15 +140,25 @@ class TileCodec(Codec):
         """Type of the integers that a stream holds."""
         return np.dtype("int32")
 
+    @classmethod
+    def for_dtype(cls, dtype):
+        """The codec with the parameters that files of such pixels have."""
+        return cls()
+
     def default_tile_shape(self, image_shape):
         """Tiles of one row, the standard's default."""
         return (1,) * (len(image_shape) - 1) + tuple(image_shape[-1:])
 
+    def check_tiles(self, image_shape, tile_shape):
+        """EncodeError if tiles of this shape, or those at the far edges, cannot be held."""
+
     def setting(self, name, value):
         """Value of a field from the ZVAL of a header; ValueError if it can be none."""
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"{name} is {value!r}, wanted an integer")
-        return int(value)
+        return value
 
     def unpack(self, stream, npixels, place):
         """The bytes for the C function, and how many bytes of the stream hold them."""
@@ -233,7 +264,7 @@ class TileCodec(Codec):
                 raise EncodeError(
                     f"{place}: pixel values {low} to {high}, wanted {info.min} to {info.max}"
                 )
-        return np.ascontiguousarray(array, dtype)
+        return contiguous(array, dtype)
 
     def _shape(self, context, otherwise):
         if context is not None and context.shape is not None:

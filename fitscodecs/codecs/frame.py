@@ -17,7 +17,7 @@ offset bytes    content
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -26,13 +26,14 @@ from ..context import DecodeContext, current_context, current_options
 from ..errors import DecodeError, EncodeError, NotQuantizable
 from ..scaling import from_stored, stored_dtype, to_stored
 from .base import Codec, TileCodec
-from .buffers import as_array, as_bytes, deliver, receive
+from .buffers import as_array, as_bytes, contiguous, deliver, receive
 from .gzip import Gzip1, Gzip2
 from .quantize import Quantize
 from .rice import Rice1
 
 __all__ = ["FitsTile"]
 
+FITS_TYPES = frozenset("uint8 int8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split())
 MAGIC = b"FTIL"
 VERSION = 1
 HEAD_NBYTES = 8
@@ -48,10 +49,9 @@ def configured(value, classes):
     raise ValueError(f"no codec with id {value.get('id')!r}")
 
 
-def adjusted(codec, options):
-    """A codec with those of the options that it may be given for one tile."""
-    changes = {name: options[name] for name in options if codec and name in codec.per_tile}
-    return replace(codec, **changes) if changes else codec
+def holds_unsigned(compression, dtype):
+    """Whether the codec takes unsigned pixels as they are, and not as FITS stores them."""
+    return compression is not None and compression.unsigned_offset and dtype.kind == "u"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +124,11 @@ class FitsTile(Codec):
             If the codec that was asked for cannot hold the pixels.
         """
         array = as_array(buf)
-        pixels = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-        if pixels.dtype.kind not in "iuf" or pixels.itemsize not in (1, 2, 4, 8):
-            raise EncodeError(f"FitsTile: pixels of type {array.dtype}, which FITS does not hold")
+        if array.dtype.newbyteorder("=").name not in FITS_TYPES or array.size == 0:
+            raise EncodeError(
+                f"FitsTile: {array.size} pixels of type {array.dtype}, wanted a type of FITS"
+            )
+        pixels = contiguous(array, array.dtype.newbyteorder("="))
         context = context or current_context() or DecodeContext()
         shape = context.shape or self.tile_shape or pixels.shape
         tile = DecodeContext(row=context.row, shape=shape, dtype=pixels.dtype)
@@ -157,18 +159,19 @@ class FitsTile(Codec):
                 f"FitsTile: tile_options chose {', '.join(sorted(unknown))}, "
                 f"wanted one of {', '.join(sorted(known))}"
             )
-        quantize = adjusted(self.quantize, options) if pixels.dtype.kind == "f" else None
+        quantize = self.quantize if pixels.dtype.kind == "f" else None
         stored = to_stored(pixels)
+        if holds_unsigned(self.compression, pixels.dtype):
+            stored = pixels.astype(np.int64)
         if quantize is not None:
             try:
+                quantize = quantize.adjusted(options)
                 stored = np.asarray(quantize.encode(pixels, context=tile))
             except NotQuantizable:
                 quantize = None
-        compression = adjusted(self._compression(stored), options)
-        if (
-            stored.dtype.itemsize * 8 * (-1 if stored.dtype.kind == "f" else 1)
-            not in compression.bitpix
-        ):
+        compression = self._compression(stored).adjusted(options)
+        bitpix = to_stored(pixels[:0]).itemsize * (-8 if pixels.dtype.kind == "f" else 8)
+        if quantize is None and bitpix not in compression.bitpix:
             if stored.dtype.kind != "f":
                 raise EncodeError(f"{compression.zcmptype[0]} cannot hold {pixels.dtype}")
             tile.column, compression = "GZIP_COMPRESSED_DATA", Gzip1()
@@ -178,7 +181,7 @@ class FitsTile(Codec):
         if self.compression is not None:
             return self.compression
         if stored.dtype.kind != "f" and stored.itemsize <= 4:
-            return Rice1(bytepix=stored.itemsize)
+            return Rice1.for_dtype(stored.dtype)
         return Gzip2()
 
     # ------------------------------------------------------------------ decode
@@ -206,7 +209,7 @@ class FitsTile(Codec):
             If the frame is damaged, of another version, or of another shape.
         """
         stream = as_bytes(buf)
-        tile, compression, quantize, start = self._open(stream.tobytes())
+        tile, compression, quantize, start = self._open(stream)
         context = context or current_context()
         if context is not None and context.shape not in (None, tile.shape):
             raise DecodeError(f"FitsTile: tile of shape {tile.shape}, wanted {context.shape}")
@@ -226,30 +229,43 @@ class FitsTile(Codec):
         if stored.quantized:
             quantize.decode(pixels, work, context=stored)
         else:
-            work[...] = from_stored(pixels.astype(stored.dtype, copy=False), dtype)
+            if not holds_unsigned(compression, dtype):
+                pixels = from_stored(pixels.astype(stored.dtype, copy=False), dtype)
+            work[...] = pixels
         return deliver(work, target)
 
     def _open(self, frame):
         """Context, codec, quantizer and start of the stream of a frame."""
-        if len(frame) < HEAD_NBYTES or frame[:4] != MAGIC:
-            raise DecodeError(f"FitsTile: frame starts with {frame[:4]!r}, wanted {MAGIC!r}")
-        if frame[4] != VERSION:
-            raise DecodeError(f"FitsTile: frame of version {frame[4]}, wanted {VERSION}")
-        start = HEAD_NBYTES + int.from_bytes(frame[5:8], "big")
+        head = frame[:HEAD_NBYTES].tobytes()
+        if len(head) < HEAD_NBYTES or head[:4] != MAGIC:
+            raise DecodeError(f"FitsTile: frame starts with {head[:4]!r}, wanted {MAGIC!r}")
+        if head[4] != VERSION:
+            raise DecodeError(f"FitsTile: frame of version {head[4]}, wanted {VERSION}")
+        start = HEAD_NBYTES + int.from_bytes(head[5:8], "big")
         if start > len(frame):
             raise DecodeError(f"FitsTile: frame of {len(frame)} bytes, wanted at least {start}")
         try:
-            description = json.loads(frame[HEAD_NBYTES:start])
+            description = json.loads(frame[HEAD_NBYTES:start].tobytes())
             tile = DecodeContext.from_dict(description["context"])
             compression = configured(description["compression"], TileCodec.listed)
             quantize = configured(description["quantize"], [Quantize])
             complete = (
                 tile.shape is not None
-                and tile.dtype.kind in "iuf"
+                and tile.dtype.name in FITS_TYPES
                 and compression is not None
-                and ((quantize is not None and tile.zero is not None) or not tile.quantized)
+                and (
+                    (quantize is not None and tile.zero is not None and tile.dtype.kind == "f")
+                    or not tile.quantized
+                )
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise DecodeError(f"FitsTile: description of the frame: {error}") from error
         if not complete:
             raise DecodeError("FitsTile: description of the frame is not complete")

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..errors import EncodeError
 from .base import TileCodec
 
 __all__ = ["HCompress1"]
@@ -48,7 +49,7 @@ class HCompress1(TileCodec):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.scale != int(self.scale) or not 0 <= self.scale <= 2**31 - 1:
+        if not 0 <= self.scale <= 2**31 - 1:
             raise ValueError(f"scale {self.scale}, wanted an integer from 0")
         if self.smooth not in (0, 1):
             raise ValueError(f"smooth {self.smooth}, wanted 0 or 1")
@@ -70,6 +71,16 @@ class HCompress1(TileCodec):
         if name == "SCALE":
             return 0
         return int(bool(super().setting(name, value)))
+
+    def check_tiles(self, image_shape, tile_shape):
+        """Two axes, each of 4 pixels at least, at the far edges as well: what readers expect."""
+        long = [(n, t) for n, t in zip(image_shape, tile_shape, strict=True) if t > 1]
+        edges = [n % t or t for n, t in long]
+        if len(long) != 2 or min(edges) < 4:
+            raise EncodeError(
+                f"HCOMPRESS_1 tiles of shape {tile_shape} in an image of shape {image_shape}, "
+                "wanted two axes longer than 1, with 4 pixels or more in every tile"
+            )
 
     def shape_in_stream(self, stream):
         """Rows and columns from the head of the stream."""

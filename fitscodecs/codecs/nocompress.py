@@ -10,7 +10,7 @@ from .. import _native
 from ..context import current_context
 from ..errors import DecodeError, EncodeError
 from .base import TileCodec, where
-from .buffers import allocate, as_array, as_bytes, deliver, receive
+from .buffers import allocate, as_array, as_bytes, contiguous, deliver, receive
 
 __all__ = ["NoCompress", "RawCodec"]
 
@@ -67,7 +67,7 @@ class RawCodec(TileCodec):
         return memoryview(self.wrap(self._to_big_endian(array, place)))
 
     def _to_big_endian(self, array, place):
-        pixels = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        pixels = contiguous(array, array.dtype.newbyteorder("="))
         parameters = (pixels.itemsize, int(self.shuffled))
         return _native.encode(self.native, place, pixels, pixels.size, 1, parameters)
 

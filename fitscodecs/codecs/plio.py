@@ -36,3 +36,4 @@ class Plio1(TileCodec):
     native: ClassVar[str] = "PLIO_1"
     heap_letter: ClassVar[str] = "I"
     unsigned_offset: ClassVar[bool] = True
+    holds_negative: ClassVar[bool] = False

@@ -2,7 +2,7 @@
 """Floats to integers and back, with subtractive dithering (FITS Standard 4.0, section 10.2)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,14 +10,16 @@ import numpy as np
 from .. import _native
 from ..context import DecodeContext, current_context
 from ..errors import DecodeError, EncodeError
-from .base import PIXEL_TYPES, Codec, where
-from .buffers import allocate, as_array, deliver, receive
+from .base import PIXEL_TYPES, Codec, where, whole_number
+from .buffers import allocate, as_array, contiguous, deliver, receive
 
 __all__ = ["METHODS", "NULL_INTEGER", "Quantize"]
 
 # Values of ZQUANTIZ, in the order of enum fitscodecs_dither.
 METHODS = ("NO_DITHER", "SUBTRACTIVE_DITHER_1", "SUBTRACTIVE_DITHER_2")
 NULL_INTEGER = -2147483647
+DITHER_LENGTH = 10000
+SEEDS = ("checksum", "clock")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +37,10 @@ class Quantize(Codec):
         ``-level``.
     method : {"NO_DITHER", "SUBTRACTIVE_DITHER_1", "SUBTRACTIVE_DITHER_2"}
         The second of the dithering methods keeps pixels that are exactly 0.
-    seed : int
-        ZDITHER0, from 1 to 10000. With the row of the tile it selects the dither values.
+    seed : int or {"checksum", "clock"}
+        ZDITHER0, from 1 to 10000. With the row of the tile it selects the dither values. The names
+        are for writers of files, which replace them by a number: from the bytes of the first tile,
+        so that equal images give equal files, or from the time.
     scale, zero : float, optional
         Fix both for all tiles; then no context is needed and nothing is measured.
     dtype : str
@@ -71,19 +75,46 @@ class Quantize(Codec):
     dtype: str = "float32"
 
     def __post_init__(self):
-        if not self.level or math.isnan(self.level):
+        for name in ("level", "scale", "zero"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, float(getattr(self, name)))
+        if not self.level or not math.isfinite(self.level):
             raise ValueError(f"level {self.level}, wanted noise / step above 0, or minus the step")
         if self.method not in METHODS:
             raise ValueError(f"method {self.method!r}, wanted one of {', '.join(METHODS)}")
-        if self.seed != int(self.seed) or not 1 <= self.seed <= 10000:
-            raise ValueError(f"seed {self.seed}, wanted 1 to 10000")
+        if self.seed not in SEEDS:
+            seed = whole_number("seed", self.seed)
+            if not 1 <= seed <= DITHER_LENGTH:
+                raise ValueError(f"seed {seed}, wanted 1 to 10000, or one of {SEEDS}")
+            object.__setattr__(self, "seed", seed)
         if (self.scale is None) != (self.zero is None):
             raise ValueError("scale and zero are given together or not at all")
-        if self.scale is not None and not (math.isfinite(self.scale) and self.scale):
+        if self.scale is not None and not (self.scale and math.isfinite(self.scale)):
             raise ValueError(f"scale {self.scale}, wanted a number other than 0")
+        if self.zero is not None and not math.isfinite(self.zero):
+            raise ValueError(f"zero {self.zero}, wanted a number")
         if np.dtype(self.dtype).name not in ("float32", "float64"):
             raise ValueError(f"dtype {self.dtype!r}, wanted float32 or float64")
         object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+
+    def with_seed(self, first_tile, seconds):
+        """The same with a seed that is a number.
+
+        Parameters
+        ----------
+        first_tile : ndarray
+            Pixels of the first tile of the image.
+        seconds : float
+            The time.
+        """
+        if self.seed not in SEEDS:
+            return self
+        if self.seed == "clock":
+            number = int(seconds * 100)
+        else:  # a sum of bytes, which does not depend on their order
+            raw = np.ascontiguousarray(first_tile).reshape(-1).view(np.uint8)
+            number = int(raw.sum(dtype=np.uint64))
+        return replace(self, seed=number % DITHER_LENGTH + 1)
 
     @property
     def dither(self):
@@ -116,10 +147,12 @@ class Quantize(Codec):
         array = as_array(buf)
         if array.dtype.kind != "f" or array.itemsize not in (4, 8):
             raise EncodeError(f"{place}: pixels of type {array.dtype}, wanted float32 or float64")
-        pixels = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        pixels = contiguous(array, array.dtype.newbyteorder("="))
         shape = context.shape if context is not None and context.shape else array.shape
         if math.prod(shape) != pixels.size or pixels.size == 0:
             raise EncodeError(f"{place}: {pixels.size} pixels, wanted {math.prod(shape) or 1}")
+        if self.seed in SEEDS and self.dither:
+            raise EncodeError(f"{place}: seed {self.seed!r}, wanted a number for a single tile")
         integers = np.empty(shape, np.int32)
         scale, zero = self._encode(place, pixels, integers, context)
         if context is not None:
@@ -189,7 +222,9 @@ class Quantize(Codec):
         context = context or current_context()
         place = where("Quantize", context)
         integers = self._integers(as_array(buf), place)
-        context = context or DecodeContext(scale=self.scale, zero=self.zero, blank=NULL_INTEGER)
+        context = context or DecodeContext()
+        pinned = self.scale is not None  # and with it the null integer that encode writes
+        blank = NULL_INTEGER if pinned and context.blank is None else context.blank
         scale = context.scale if self.scale is None else self.scale
         zero = context.zero if self.scale is None else self.zero
         if scale is None or zero is None:
@@ -211,7 +246,7 @@ class Quantize(Codec):
             context.row,
             scale,
             zero,
-            context.blank,
+            blank,
             work,
             dtype.itemsize == 8,
         )

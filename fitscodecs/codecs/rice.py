@@ -53,6 +53,11 @@ class Rice1(TileCodec):
         if not 1 <= self.blocksize <= 2**31 - 1:
             raise ValueError(f"blocksize {self.blocksize}, wanted 1 or more")
 
+    @classmethod
+    def for_dtype(cls, dtype):
+        """BYTEPIX as wide as the pixels."""
+        return cls(bytepix=min(4, np.dtype(dtype).itemsize))
+
     def stored_dtype(self, context=None):
         """uint8, int16 or int32, whatever the image's type is."""
         return np.dtype({1: "u1", 2: "i2", 4: "i4"}[self.bytepix])
