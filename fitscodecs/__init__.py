@@ -1,8 +1,8 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """FITS tiled-image compression: codecs, contexts, images.
 
-`open` reads images; the codecs (`Rice1`, `Plio1`, `HCompress1`, `Gzip1`, `Gzip2`, `NoCompress`),
-`Quantize` and `FitsTile` work on single tiles.
+`open` reads images, `write` and `encode_image` make them. The codecs (`Rice1`, `Plio1`,
+`HCompress1`, `Gzip1`, `Gzip2`, `NoCompress`), `Quantize` and `FitsTile` work on single tiles.
 """
 
 from . import codecs
@@ -13,6 +13,7 @@ from .cpu import cpu_features
 from .errors import DecodeError, EncodeError, FitsCodecsError, HeaderError, NotQuantizable
 from .image import TiledImage, open_all
 from .image import open_image as open
+from .writer import encode_image, write
 
 __all__ = [
     "DecodeContext",
@@ -24,8 +25,10 @@ __all__ = [
     "TiledImage",
     "__version__",
     "cpu_features",
+    "encode_image",
     "open",
     "open_all",
     "tile_options",
+    "write",
     *codecs.__all__,
 ]

@@ -235,6 +235,12 @@ class TiledImage:
             pixels = self._read([range(n) for n in self.shape], array, threads)
         return pixels if out is None else out
 
+    def read_rows(self, start, stop, threads=None):
+        """The part from `start` to `stop` along the slowest axis; see `read`."""
+        with self._named():
+            ranges = [range(start, stop), *(range(n) for n in self.shape[1:])]
+            return self._read(ranges, None, threads)
+
     def _read(self, ranges, out=None, threads=None):
         pieces = plan(self.shape, self.tile_shape, ranges)
         entries, streams = self._fetch(pieces.tiles)

@@ -17,8 +17,9 @@ PACKAGE = Path(fitscodecs.__file__).parent
 ORDER = [
     "errors", "_native", "context", "scaling", "codecs.buffers", "codecs.base",
     "codecs.nocompress", "codecs.gzip", "codecs.rice", "codecs.plio", "codecs.hcompress",
-    "codecs.quantize", "codecs.frame", "codecs", "cpu", "header", "grid", "table", "source", "hdu",
-    "tile", "restore", "image", "check", "_version", "",
+    "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
+    "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "image", "check",
+    "writer", "pack", "repack", "_version", "",
 ]  # fmt: skip
 
 

@@ -22,18 +22,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..context import DecodeContext, current_context, current_options
+from ..context import DecodeContext, current_context
 from ..errors import DecodeError, EncodeError, NotQuantizable
 from ..scaling import from_stored, stored_dtype, to_stored
 from .base import Codec, TileCodec
 from .buffers import as_array, as_bytes, contiguous, deliver, receive
 from .gzip import Gzip1, Gzip2
+from .options import options_of
 from .quantize import Quantize
 from .rice import Rice1
 
 __all__ = ["FitsTile"]
 
-FITS_TYPES = frozenset("uint8 int8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split())
+FITS_TYPES = {
+    *("uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float32", "float64"),
+}
 MAGIC = b"FTIL"
 VERSION = 1
 HEAD_NBYTES = 8
@@ -152,13 +156,7 @@ class FitsTile(Codec):
 
     def _compress(self, pixels, tile):
         """The codecs used and the stream; the tile's context gets what decoding will need."""
-        options = current_options(tile)
-        known = {name for cls in (Quantize, *TileCodec.listed) for name in cls.per_tile}
-        if unknown := set(options) - known:
-            raise EncodeError(
-                f"FitsTile: tile_options chose {', '.join(sorted(unknown))}, "
-                f"wanted one of {', '.join(sorted(known))}"
-            )
+        options = options_of(tile, "FitsTile")
         quantize = self.quantize if pixels.dtype.kind == "f" else None
         stored = to_stored(pixels)
         if holds_unsigned(self.compression, pixels.dtype):

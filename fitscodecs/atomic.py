@@ -1,0 +1,96 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""Files that appear whole or not at all."""
+
+import contextlib
+import os
+import re
+import socket
+
+__all__ = ["replacing"]
+
+
+@contextlib.contextmanager
+def replacing(path, overwrite=False):
+    """A binary file to write to, which becomes `path` when the block ends without an error.
+
+    The bytes go to a file beside it and are on the disk before the name changes, so that at every
+    moment there is the old file, or none, or the new one. A process that is killed leaves its
+    part behind; the next one that writes the same file removes it.
+
+    Parameters
+    ----------
+    path : path-like
+    overwrite : bool
+        Whether a file that is there may be replaced.
+
+    Raises
+    ------
+    FileExistsError
+        If there is one and it must not be replaced.
+    """
+    path = os.fspath(path)
+    refuse_existing(path, overwrite)
+    folder, name = os.path.split(path)
+    folder = folder or "."
+    remove_abandoned(folder, name)
+    part = os.path.join(folder, part_name(name, os.getpid()))
+    try:
+        with open(part, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        refuse_existing(path, overwrite)
+        os.replace(part, path)
+        sync_folder(folder)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
+def refuse_existing(path, overwrite):
+    if not overwrite and os.path.lexists(path):
+        raise FileExistsError(f"{path} exists")
+
+
+def host():
+    """The name of this machine, in letters that go into a file name."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
+
+
+def part_name(name, pid):
+    return f".{name}.{host()}.{pid}.part"
+
+
+def remove_abandoned(folder, name):
+    """Remove parts of this file whose process, on this machine, is gone."""
+    pattern = re.compile(re.escape(f".{name}.{host()}.") + r"(\d+)\.part")
+    for other in os.listdir(folder):
+        match = pattern.fullmatch(other)
+        if match and not is_alive(int(match[1])):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, other))
+
+
+def is_alive(pid):
+    if pid == os.getpid():
+        return False  # this process writes one part of a file at a time
+    if os.name != "posix":
+        return True  # there is no way to ask that does no harm
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def sync_folder(folder):
+    """Bring the new name to the disk, where folders can be synchronised."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,163 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""Cards of 80 characters: making them, and turning those of an image into those of its table.
+
+The header of a compressed image is the header of the image with its structural keywords renamed
+(FITS Standard 4.0, section 10.1.2), beside the keywords of the table. Both directions keep every
+other card as it is, byte for byte and in order.
+"""
+
+import re
+
+from .errors import EncodeError
+from .header import BLOCK, CARD
+
+__all__ = ["card", "cards_of", "compressed_cards", "header_block", "keyword_of", "restored_cards"]
+
+# Structural keywords of an image, and what they are called while it is compressed.
+RENAMED = {
+    "SIMPLE": "ZSIMPLE", "XTENSION": "ZTENSION", "BITPIX": "ZBITPIX", "NAXIS": "ZNAXIS",
+    "EXTEND": "ZEXTEND", "BLOCKED": "ZBLOCKED", "PCOUNT": "ZPCOUNT", "GCOUNT": "ZGCOUNT",
+    "CHECKSUM": "ZHECKSUM", "DATASUM": "ZDATASUM",
+}  # fmt: skip
+ORIGINAL = {z: name for name, z in RENAMED.items()}
+
+# What describes a table or a compression, and not an image.
+OF_THE_TABLE = re.compile(
+    r"XTENSION|BITPIX|NAXIS\d*|PCOUNT|GCOUNT|TFIELDS|THEAP|CHECKSUM|DATASUM"
+    r"|(TTYPE|TFORM|TUNIT|TDIM|TSCAL|TZERO|TNULL|TDISP)\d+"
+)
+OF_THE_COMPRESSION = re.compile(
+    r"ZIMAGE|ZCMPTYPE|ZTILE\d+|ZNAME\d+|ZVAL\d+|ZQUANTIZ|ZDITHER0|ZBLANK|ZSCALE|ZZERO|ZMASKCMP"
+)
+DEFAULT_EXTNAME = "COMPRESSED_IMAGE"
+
+
+def card(keyword, value, comment=""):
+    """One card of 80 bytes in fixed format.
+
+    Parameters
+    ----------
+    keyword : str
+        At most 8 characters.
+    value : bool, int, float or str
+    comment : str
+        Cut where the card ends.
+    """
+    if isinstance(value, bool):
+        text = ("T" if value else "F").rjust(20)
+    elif isinstance(value, int):
+        text = str(value).rjust(20)
+    elif isinstance(value, float):
+        text = float_text(value).rjust(20)
+    else:
+        text = ("'" + str(value).replace("'", "''").ljust(8) + "'").ljust(20)
+    line = f"{keyword:8}= {text}" + (f" / {comment}" if comment else "")
+    if len(keyword) > 8 or len(f"{keyword:8}= {text}") > CARD:
+        raise EncodeError(f"card {keyword} = {value!r} is longer than {CARD} characters")
+    return line.ljust(CARD)[:CARD].encode("ascii", "replace")
+
+
+def float_text(value):
+    """A number that reads back the same, with a point or an exponent."""
+    if value != value or value in (float("inf"), float("-inf")):
+        raise EncodeError(f"{value} cannot be written in a header")
+    text = repr(value).upper()
+    return text if "." in text or "E" in text else text + ".0"
+
+
+def keyword_of(line):
+    """The keyword of a card; those of HIERARCH cards are HIERARCH."""
+    return line[:8].decode("latin-1").rstrip()
+
+
+def cards_of(raw):
+    """The cards of a header in order, without END and what follows it."""
+    lines = [raw[i : i + CARD] for i in range(0, len(raw) - CARD + 1, CARD)]
+    ends = (i for i, line in enumerate(lines) if keyword_of(line) == "END")
+    return lines[: next(ends, len(lines))]
+
+
+def header_block(lines):
+    """A header of whole blocks: the cards, END, and blanks."""
+    raw = b"".join(lines) + b"END".ljust(CARD)
+    return raw + b" " * (-len(raw) % BLOCK)
+
+
+def renamed(line, name):
+    return name.ljust(8).encode() + line[8:]
+
+
+def compressed_cards(lines):
+    """The cards of an image as they stand in the header of its table.
+
+    Parameters
+    ----------
+    lines : list of bytes
+        Cards of the image. Those that describe a table or a compression are left out.
+
+    Returns
+    -------
+    list of bytes
+    """
+    result = []
+    for line in lines:
+        keyword = keyword_of(line)
+        if re.fullmatch(r"NAXIS\d+", keyword):
+            result.append(renamed(line, "Z" + keyword))
+        elif keyword in RENAMED:
+            result.append(renamed(line, RENAMED[keyword]))
+        elif not (OF_THE_TABLE.fullmatch(keyword) or OF_THE_COMPRESSION.fullmatch(keyword)
+                  or keyword in ORIGINAL or re.fullmatch(r"ZNAXIS\d+", keyword)):  # fmt: skip
+            result.append(line)
+    return result
+
+
+def restored_cards(lines, primary=None):
+    """The cards of an image from those of its table.
+
+    Structural ones come first and in the order that the standard wants; what a file does not tell
+    (PCOUNT and GCOUNT of an extension) is filled in.
+
+    Parameters
+    ----------
+    lines : list of bytes
+    primary : bool, optional
+        Whether the image will be the primary HDU; by default it is what it was before.
+    """
+    structure, rest = {}, []
+    for line in lines:
+        keyword = keyword_of(line)
+        if re.fullmatch(r"ZNAXIS\d+", keyword):
+            structure.setdefault(keyword[1:], renamed(line, keyword[1:]))
+        elif keyword in ORIGINAL:
+            name = ORIGINAL[keyword]
+            if name in ("EXTEND", "BLOCKED", "CHECKSUM", "DATASUM"):
+                rest.append(renamed(line, name))
+            else:
+                structure.setdefault(name, renamed(line, name))
+        elif not (OF_THE_TABLE.fullmatch(keyword) or OF_THE_COMPRESSION.fullmatch(keyword)
+                  or is_default_extname(line)):  # fmt: skip
+            rest.append(line)
+    if primary is not None and primary != ("SIMPLE" in structure):
+        structure.pop("SIMPLE", None)
+        structure.pop("XTENSION", None)
+        if primary:
+            structure["SIMPLE"] = card("SIMPLE", True, "conforms to FITS standard")
+            structure.pop("PCOUNT", None)
+            structure.pop("GCOUNT", None)
+    if "SIMPLE" not in structure:
+        structure.setdefault("XTENSION", card("XTENSION", "IMAGE", "image extension"))
+        structure.setdefault("PCOUNT", card("PCOUNT", 0, "number of parameters"))
+        structure.setdefault("GCOUNT", card("GCOUNT", 1, "number of groups"))
+    lengths = sorted((k for k in structure if re.fullmatch(r"NAXIS\d+", k)),
+                     key=lambda k: int(k[5:]))  # fmt: skip
+    order = ["SIMPLE" if "SIMPLE" in structure else "XTENSION", "BITPIX", "NAXIS", *lengths]
+    order += ["PCOUNT", "GCOUNT"]
+    head = [structure[k] for k in order if k in structure]
+    known = {keyword_of(line) for line in head}
+    return head + [line for line in rest if keyword_of(line) not in known]
+
+
+def is_default_extname(line):
+    """Whether a writer put this name where the image had none."""
+    return keyword_of(line) == "EXTNAME" and DEFAULT_EXTNAME.encode() in line[10:32]

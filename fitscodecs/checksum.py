@@ -1,0 +1,62 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""The checksums of HDUs (FITS Standard 4.0, section 4.4.2.7 and appendix J)."""
+
+import numpy as np
+
+__all__ = ["ALL_ONES", "checksum_text", "ones_sum"]
+
+# Minus zero: the sum over an HDU whose CHECKSUM is right.
+ALL_ONES = 2**32 - 1
+
+
+def ones_sum(chunks, total=0):
+    """Sum of big-endian 32-bit words in ones' complement.
+
+    Parameters
+    ----------
+    chunks : iterable of buffer
+        Cut anywhere; the last word is filled up with zeros.
+    total : int
+        Sum to add to.
+    """
+    rest = b""
+    for chunk in chunks:
+        data = rest + bytes(chunk) if rest else chunk
+        nbytes = len(data) // 4 * 4
+        total = add_words(data[:nbytes], total)
+        rest = bytes(data[nbytes:])
+    return add_words(rest.ljust(4, b"\0"), total) if rest else total
+
+
+def add_words(data, total):
+    total += int(np.frombuffer(data, ">u4").sum(dtype=np.uint64))
+    while total > ALL_ONES:  # carries go round to the other end
+        total = (total & ALL_ONES) + (total >> 32)
+    return total
+
+
+def checksum_text(total):
+    """The 16 characters of CHECKSUM that bring an HDU to a sum of all ones.
+
+    Parameters
+    ----------
+    total : int
+        Sum of the HDU while CHECKSUM is 16 zeros ('0').
+
+    Notes
+    -----
+    Each byte of the complement is a sum of four characters, which stand 4 places apart so that
+    they meet in the same byte of a word. Characters that are no letters or digits are avoided by
+    moving a pair of the four apart. The text is turned by one place, because the value of a card
+    does not start at a multiple of 4.
+    """
+    places = [0] * 16
+    for i, byte in enumerate((ALL_ONES - total).to_bytes(4, "big")):
+        quarter, rest = divmod(byte, 4)
+        four = [quarter + ord("0") + (rest if j == 0 else 0) for j in range(4)]
+        for first in (0, 2):
+            while not all(chr(c).isalnum() for c in four[first : first + 2]):
+                four[first] += 1
+                four[first + 1] -= 1
+        places[i::4] = four
+    return bytes(places[-1:] + places[:-1]).decode("ascii")
