@@ -73,6 +73,8 @@ class Settings:
         Stored integer that means "undefined".
     offset : int
         What to add to stored integers for a codec that holds unsigned ones.
+    zcmptype : str
+        Name of the algorithm in the header.
     """
 
     shape: tuple
@@ -83,6 +85,7 @@ class Settings:
     scale_request: float | None = None
     blank: int | None = None
     offset: int = 0
+    zcmptype: str = ""
 
     @property
     def stored_dtype(self):
@@ -124,13 +127,14 @@ class EncodedTile:
     scale: float = 0.0
     zero: float = 0.0
     has_nan: bool = False
+    blank: int | None = None  # null integer, where tiles of an image have different ones
 
 
 # ---------------------------------------------------------------------------- settings
 
 
 def settle(shape, dtype, compression=None, quantize=None, tile_shape=None, scale_request=None,
-           blank=None, unsigned=None):  # fmt: skip
+           blank=None, unsigned=None, as_cfitsio=False):  # fmt: skip
     """Choose what is left open, and refuse what cannot be written.
 
     Parameters
@@ -149,6 +153,9 @@ def settle(shape, dtype, compression=None, quantize=None, tile_shape=None, scale
         See `Settings`.
     unsigned : bool, optional
         Whether stored 16-bit integers stand for unsigned ones; by default what `dtype` says.
+    as_cfitsio : bool
+        Write the alias of an algorithm where cfitsio does: with SUBTRACTIVE_DITHER_2, so that
+        readers that do not know this method stop.
 
     Returns
     -------
@@ -182,7 +189,11 @@ def settle(shape, dtype, compression=None, quantize=None, tile_shape=None, scale
     if unsigned is None:
         unsigned = dtype == np.uint16
     offset = 2**15 if unsigned and codec.unsigned_offset and bitpix == 16 else 0
-    return Settings(shape, tile_shape, dtype, codec, quantize, scale_request, blank, offset)
+    alias = as_cfitsio and quantize is not None and quantize.method == "SUBTRACTIVE_DITHER_2"
+    name = codec.zcmptype[-1 if alias else 0]
+    return Settings(
+        shape, tile_shape, dtype, codec, quantize, scale_request, blank, offset, name
+    )  # fmt: skip
 
 
 def check_image(shape, dtype):

@@ -145,6 +145,8 @@ def columns_of(settings, tiles):
     columns = [(COLUMNS[0], f"{descriptor}{letter}({sizes[0] // itemsize})")]
     if settings.quantize is not None:
         columns += [("ZSCALE", "1D"), ("ZZERO", "1D")]
+    if any(tile.blank is not None for tile in tiles):
+        columns.append(("ZBLANK", "1K"))
     if sizes[1]:
         columns.append((COLUMNS[1], f"{descriptor}B({sizes[1]})"))
     return columns
@@ -153,7 +155,8 @@ def columns_of(settings, tiles):
 def table_of(settings, tiles, columns):
     """The rows of the table."""
     descriptor = ">i8" if columns[0][1].startswith("1Q") else ">i4"
-    fields = [(name, (descriptor, (2,)) if "(" in form else ">f8") for name, form in columns]
+    scalars = {"1D": ">f8", "1K": ">i8"}
+    fields = [(name, scalars.get(form) or (descriptor, (2,))) for name, form in columns]
     rows = np.zeros(len(tiles), np.dtype(fields))
     nbytes = np.array([len(tile.stream) for tile in tiles], np.int64)
     offset = np.concatenate(([0], np.cumsum(nbytes)[:-1]))
@@ -167,11 +170,16 @@ def table_of(settings, tiles, columns):
     if settings.quantize is not None:
         rows["ZSCALE"] = [tile.scale for tile in tiles]
         rows["ZZERO"] = [tile.zero for tile in tiles]
+    if "ZBLANK" in rows.dtype.names:
+        rows["ZBLANK"] = [NULL_INTEGER if tile.blank is None else tile.blank for tile in tiles]
     return rows.tobytes()
 
 
-def compressed_header(settings, lines, tiles, columns, heap_nbytes):
-    """The cards of the table that holds an image with these cards."""
+def compressed_header(settings, lines, tiles, columns, heap_nbytes, quantization=None):
+    """The cards of the table that holds an image with these cards.
+
+    Those that tell of quantization are made from the settings, unless they are given.
+    """
     codec = settings.compression
     width = sum(8 if form == "1D" else 16 if form[1] == "Q" else 8 for _, form in columns)
     early = [c for c in columns if c[0] != COLUMNS[1]]
@@ -187,7 +195,7 @@ def compressed_header(settings, lines, tiles, columns, heap_nbytes):
     result.append(card("ZIMAGE", True, "the table is an image"))
     result += [card(f"ZTILE{i + 1}", n, f"pixels of a tile along axis {i + 1}")
                for i, n in enumerate(reversed(settings.tile_shape))]  # fmt: skip
-    result.append(card("ZCMPTYPE", codec.zcmptype[0], "algorithm"))
+    result.append(card("ZCMPTYPE", settings.zcmptype, "algorithm"))
     if any(tile.has_nan for tile in tiles):
         result.append(card("ZBLANK", NULL_INTEGER, "integer that stands for NaN"))
     for i, name in enumerate(codec.parameters, 1):
@@ -196,7 +204,7 @@ def compressed_header(settings, lines, tiles, columns, heap_nbytes):
     if "EXTNAME" not in {keyword_of(line) for line in lines}:
         result.append(card("EXTNAME", DEFAULT_EXTNAME))
     result += compressed_cards(lines)
-    result += quantization_cards(settings)
+    result += quantization_cards(settings) if quantization is None else quantization
     for i, (name, form) in enumerate(columns[len(early) :], len(early) + 1):
         result += [card(f"TTYPE{i}", name), card(f"TFORM{i}", form)]
     return result
@@ -257,12 +265,13 @@ def compress(settings, array, lines, threads=None, done=None, clock=time.time):
     return assemble(settings, tiles, lines)
 
 
-def assemble(settings, tiles, lines):
-    """The HDU of tiles that are encoded."""
+def assemble(settings, tiles, lines, quantization=None):
+    """The HDU of tiles that are encoded; see `compressed_header`."""
     columns = columns_of(settings, tiles)
     table = table_of(settings, tiles, columns)
     streams = [tile.stream for tile in tiles]
-    cards = compressed_header(settings, lines, tiles, columns, sum(map(len, streams)))
+    heap_nbytes = sum(map(len, streams))
+    cards = compressed_header(settings, lines, tiles, columns, heap_nbytes, quantization)
     return EncodedImage(with_checksums(cards, table, streams), table, streams, tiles)
 
 
