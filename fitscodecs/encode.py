@@ -118,7 +118,7 @@ class Settings:
         return math.prod(-(-n // t) for n, t in zip(self.shape, self.tile_shape, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EncodedTile:
     """One row of the table and its stream."""
 

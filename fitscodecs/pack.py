@@ -12,7 +12,7 @@ import numpy as np
 from .atomic import replacing
 from .cards import card, cards_of, header_block, keyword_of, restored_cards
 from .checksum import checksum_text, ones_sum
-from .codecs import Gzip2, Quantize, TileCodec
+from .codecs import Gzip2, Quantize, TileCodec, codec_class
 from .encode import settle
 from .errors import FitsCodecsError, HeaderError
 from .hdu import walk
@@ -24,6 +24,8 @@ from .writer import PRIMARY, compress
 __all__ = ["HDUReport", "PackOptions", "Report", "pack_file", "unpack_file"]
 
 CHUNK = 2**24
+# Mapped bytes that are read before the process lets go of them.
+RELEASE_NBYTES = 2**26
 # Pixels that unpacking decodes at a time.
 SLAB_NPIXELS = 2**22
 
@@ -40,7 +42,7 @@ class PackOptions:
         In C order; for images with fewer axes its last lengths are used, for images with more it
         is filled up with 1. None: the codec's default.
     quantize : Quantize or None
-        For floats; None: they are kept without loss, in GZIP_2.
+        For floats; None: they are kept without loss, in GZIP_2 unless `compression` holds floats.
     scale_request : float or None
         See `Settings`.
     whole : bool
@@ -61,7 +63,7 @@ class PackOptions:
         return settle(
             image.shape,
             structure.dtype,
-            Gzip2 if lossless else self.compression,
+            lossless_codec(self.compression, structure.bitpix) if lossless else self.compression,
             self.quantize if floats else None,
             self.tiles(image.shape),
             None if lossless else self.scale_request,
@@ -79,6 +81,12 @@ class PackOptions:
         return (1,) * (len(shape) - len(tiles)) + tiles
 
 
+def lossless_codec(compression, bitpix, otherwise=Gzip2):
+    """The codec that is wanted, if it holds floats, or another one that does."""
+    wanted = codec_class(compression) if isinstance(compression, str) else compression
+    return compression if wanted is not None and bitpix in wanted.bitpix else otherwise
+
+
 @dataclass(frozen=True)
 class HDUReport:
     """What became of one HDU."""
@@ -89,6 +97,7 @@ class HDUReport:
     in_nbytes: int = 0
     out_nbytes: int = 0
     lossy: bool = False
+    floats: bool = False
 
 
 @dataclass
@@ -103,6 +112,7 @@ class Report:
 
     @property
     def lossy(self):
+        """Labels of the images whose pixels are not those of the original."""
         return [hdu.label for hdu in self.hdus if hdu.lossy]
 
 
@@ -151,7 +161,25 @@ def named(hdu, error):
 # ---------------------------------------------------------------------------- pack
 
 
-def pack_file(source_path, target_path, options, overwrite=False, threads=None, done=None):
+class Advance:
+    """Count the pixels that are finished; tell the bytes, and let go of those of a mapped file."""
+
+    def __init__(self, source, itemsize, done):
+        self.source, self.itemsize, self.done = source, itemsize, done
+        self.pending = 0
+
+    def __call__(self, npixels):
+        nbytes = npixels * self.itemsize
+        self.pending += nbytes
+        if self.pending > RELEASE_NBYTES:
+            self.pending = 0
+            self.source.release()
+        if self.done is not None:
+            self.done(nbytes)
+
+
+def pack_file(source_path, target_path, options, overwrite=False, threads=None, done=None,
+              check=None):  # fmt: skip
     """Compress every image of a file; all other HDUs are copied byte for byte.
 
     A primary image becomes the first extension, behind an empty primary HDU.
@@ -165,6 +193,9 @@ def pack_file(source_path, target_path, options, overwrite=False, threads=None, 
     threads : int, optional
     done : callable, optional
         Called with numbers of bytes of the source as they are finished.
+    check : callable, optional
+        Called with the path of what was written, before it gets its name. If it raises, nothing
+        is written.
 
     Returns
     -------
@@ -184,10 +215,18 @@ def pack_file(source_path, target_path, options, overwrite=False, threads=None, 
                 report.hdus.append(pack_hdu(source, hdu, file, options, threads, done))
                 stop = hdu.stop
             copy_rest(source, stop, file)
-            report.out_nbytes = file.tell()
+            finish(report, file, check)
     finally:
         source.close()
     return report
+
+
+def finish(report, file, check):
+    """Note the size of a file, and look at it before it gets its name."""
+    report.out_nbytes = file.tell()
+    if check is not None:
+        file.flush()
+        check(file.name)
 
 
 def pack_hdu(source, hdu, file, options, threads, done):
@@ -204,8 +243,7 @@ def pack_hdu(source, hdu, file, options, threads, done):
     try:
         image = TiledImage(source, hdu, scaled=False)
         settings = options.settings(image)
-        itemsize = image.structure.dtype.itemsize
-        advance = None if done is None else lambda npixels: done(npixels * itemsize)
+        advance = Advance(source, image.structure.dtype.itemsize, done)
         encoded = compress(settings, plain_array(image), cards_of(hdu.raw), threads, advance)
     except FitsCodecsError as error:
         raise named(hdu, error) from error
@@ -221,13 +259,14 @@ def pack_hdu(source, hdu, file, options, threads, done):
         hdu.stop - hdu.start,
         file.tell() - before,
         lossy,
+        settings.dtype.kind == "f",
     )
 
 
 # ---------------------------------------------------------------------------- unpack
 
 
-def unpack_file(source_path, target_path, overwrite=False, threads=None, done=None):
+def unpack_file(source_path, target_path, overwrite=False, threads=None, done=None, check=None):
     """Restore every compressed image of a file; all other HDUs are copied byte for byte.
 
     An image that was the primary HDU becomes the primary HDU again. Headers are restored card by
@@ -235,7 +274,7 @@ def unpack_file(source_path, target_path, overwrite=False, threads=None, done=No
 
     Parameters
     ----------
-    source_path, target_path, overwrite, threads
+    source_path, target_path, overwrite, threads, check
         See `pack_file`.
     done : callable, optional
         Called with numbers of bytes of the target as they are finished.
@@ -247,22 +286,23 @@ def unpack_file(source_path, target_path, overwrite=False, threads=None, done=No
     source = open_source(source_path)
     report = Report(os.fspath(source_path), os.fspath(target_path), in_nbytes=source.size)
     try:
-        hdus = list(walk(source))
-        if len(hdus) > 1 and hdus[1].header.get("ZSIMPLE") is not None and is_empty(hdus[0]):
-            hdus = hdus[1:]
+        hdus = original_hdus(source)
         with replacing(target_path, overwrite) as file:
             for i, hdu in enumerate(hdus):
                 report.hdus.append(unpack_hdu(source, hdu, i == 0, file, threads, done))
             copy_rest(source, hdus[-1].stop, file)
-            report.out_nbytes = file.tell()
+            finish(report, file, check)
     finally:
         source.close()
     return report
 
 
-def is_empty(hdu):
-    """Whether the HDU has no data."""
-    return hdu.data_nbytes == 0
+def original_hdus(source):
+    """The HDUs without the empty primary one that packing put before a primary image."""
+    hdus = list(walk(source))
+    if len(hdus) > 1 and hdus[1].header.get("ZSIMPLE") is not None and not hdus[0].data_nbytes:
+        return hdus[1:]
+    return hdus
 
 
 def unpack_hdu(source, hdu, is_first, file, threads, done):
@@ -282,7 +322,8 @@ def unpack_hdu(source, hdu, is_first, file, threads, done):
             pass
     nbytes = file.tell() - before
     codec = image.codec.zcmptype[0]
-    return HDUReport(hdu.label, "restored", codec, hdu.stop - hdu.start, nbytes, lossy)
+    floats = image.structure.bitpix < 0
+    return HDUReport(hdu.label, "restored", codec, hdu.stop - hdu.start, nbytes, lossy, floats)
 
 
 def is_lossy(image):

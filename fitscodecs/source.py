@@ -61,6 +61,9 @@ class Source:
                 self.whole = memoryview(self._first)  # there is no more
         return self._first
 
+    def release(self):
+        """Let go of memory that can be had again by reading."""
+
     def close(self):
         """Release what is held; reading afterwards is an error."""
         self.closed = True
@@ -109,6 +112,11 @@ class FileSource(Source):
 
     def read_range(self, start, stop):
         return self.whole[start:stop]
+
+    def release(self):
+        """Take mapped pages out of this process; the system still has them."""
+        if self._map and hasattr(self._map, "madvise"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self):
         super().close()
@@ -192,6 +200,10 @@ def reading(url):
     """Make an OSError of whatever the library of a protocol raises."""
     try:
         yield
+    except FileNotFoundError as error:
+        if error.strerror:
+            raise
+        raise FileNotFoundError(f"{url}: no such file") from error  # its text is the address only
     except (OSError, ImportError):
         raise
     except Exception as error:
