@@ -39,6 +39,7 @@ $(VENV)/%.done: $(SOURCES) | check
 # What has to be on the machine; each missing thing is named in one line.
 check:
 	@command -v $(PYTHON) >/dev/null || { echo "missing: Python 3.11 or later (no command $(PYTHON); set PYTHON=...)"; exit 1; }
+	@$(PYTHON) -c '' >/dev/null 2>&1 || { echo "missing: Python 3.11 or later ($(PYTHON) does not run; set PYTHON=...)"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "missing: Python 3.11 or later ($(PYTHON) is `$(PYTHON) -V 2>&1`; set PYTHON=...)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "missing: the venv module of $(PYTHON) (Debian: apt install python3-venv)"; exit 1; }
 	@$(PYTHON) -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(os.path.join(s.get_path("include"), "Python.h")))' || { echo "missing: the C headers of $(PYTHON) (Debian: apt install python3-dev)"; exit 1; }

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import re
+import shutil
 import socket
 
 __all__ = ["replacing"]
@@ -38,6 +39,8 @@ def replacing(path, overwrite=False):
         with open(part, "xb") as file:
             yield file
             file.flush()
+            with contextlib.suppress(OSError):  # who may read it stays as it was
+                shutil.copymode(path, part)
             os.fsync(file.fileno())
         refuse_existing(path, overwrite)
         os.replace(part, path)
@@ -83,7 +86,16 @@ def is_alive(pid):
         return False
     except OSError:
         pass
-    return True
+    return not is_zombie(pid)
+
+
+def is_zombie(pid):
+    """Whether a process has ended, and nobody has asked how: so it may stay in a container."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] == [b"Z"]
+    except OSError:
+        return False
 
 
 def sync_folder(folder):

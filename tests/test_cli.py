@@ -3,21 +3,24 @@
 
 import contextlib
 import functools
+import gzip
 import http.server
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fitscodecs as fc
 from fitscodecs.check import check_tiles, heap_use
+from fitscodecs.checksum import ones_sum
 from fitscodecs.cli import COMMANDS, main
-from fitscodecs.cli.checksum import ones_sum
 from fitscodecs.cli.section import parse_section, resolve
 from tests.conftest import VECTORS, same_bits
 from tests.making import plain_hdu, sample, write_compressed
@@ -124,6 +127,19 @@ def test_a_pipe_that_nobody_reads():
         assert process.wait() == 1
 
 
+def test_messages_keep_blanks_and_lose_line_breaks():
+    from fitscodecs.cli.failures import one_line
+
+    assert one_line(ValueError("wanted 'SIMPLE  ='\n\n  here\r\n")) == "wanted 'SIMPLE  =' here"
+    assert one_line(ValueError()) == "ValueError"
+
+
+@pytest.mark.parametrize("text", ["info {} --json {}", "info --hdu 1 {} --tiles --json {}"])
+def test_files_and_options_in_any_order(text, capsys):
+    assert run(*text.format(ROWS, FALLBACK).split()) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
 def test_missing_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "rich", None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -169,6 +185,58 @@ def test_info_of_one_hdu(star_field, capsys):
     assert "wanted HDU 7" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("codec", "scale"), [
+    ({"compression_type": "HCOMPRESS_1", "hcomp_scale": 3}, 3),
+    ({"compression_type": "HCOMPRESS_1"}, 0),
+    ({"compression_type": "RICE_1"}, None),
+])  # fmt: skip
+def test_scale_of_the_header_is_shown(codec, scale, tmp_path, capsys):
+    path = tmp_path / "image.fits.fz"
+    pixels = sample("int16", (32, 40))
+    fits.HDUList([fits.PrimaryHDU(), fits.CompImageHDU(pixels, **codec)]).writeto(path)
+    assert run("info", path) == 0
+    assert re.findall(r"SCALE=(\S+)", capsys.readouterr().out) == [str(scale)][: scale is not None]
+    assert run("info", "--json", path) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert report["hdus"][1]["parameters"].get("SCALE") == scale
+    title = preview_title(path)
+    assert "SCALE" not in title if scale is None else f"SCALE={scale} SMOOTH=0" in title
+
+
+def preview_title(path):
+    from fitscodecs.cli.preview import title
+
+    with fc.open(path) as image:
+        return title(image, path.name)
+
+
+def test_scale_that_is_no_number(tmp_path, capsys):
+    path = tmp_path / "image.fits.fz"
+    hdu = fits.CompImageHDU(sample("int16", (32, 40)), compression_type="HCOMPRESS_1")
+    fits.HDUList([fits.PrimaryHDU(), hdu]).writeto(path)
+    raw = path.read_bytes()
+    card = raw[(at := raw.index(b"ZVAL1   =")) : at + 30]
+    path.write_bytes(raw.replace(card, b"ZVAL1   = 'many    '".ljust(30)))
+    assert run("info", path) == 0
+    assert "SCALE=0" in capsys.readouterr().out
+
+
+def test_words_of_the_tables_are_explained(capsys):
+    assert run("info", "--help") == 0
+    _, _, terms = capsys.readouterr().out.partition("words in the tables:\n")
+    told = {line.split("  ")[1].strip() for line in terms.splitlines()}
+    assert {"ratio", "gap", "unreferenced", "shared", "overlapping"} <= told
+
+
+def test_info_counts_one_row(tmp_path, capsys):
+    path = tmp_path / "table.fits"
+    table = fits.BinTableHDU.from_columns([fits.Column("x", "J", array=[1])])
+    fits.HDUList([fits.PrimaryHDU(), table]).writeto(path)
+    assert run("info", path) == 0
+    out = capsys.readouterr().out
+    assert "1 row, 1 column" in out and "1 rows" not in out
+
+
 @pytest.mark.parametrize("width", [200, 80, 20])
 def test_info_on_a_terminal(width, star_field, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(width))
@@ -193,7 +261,7 @@ def test_info_shows_hdus_beside_a_broken_one(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "ZCMPTYPE is 'DICE_1'" in lines[4]
     assert all("RICE_1" in lines[i] for i in (3, 5))
-    assert "2 rows, 1 columns" in lines[6]
+    assert "2 rows, 1 column" in lines[6] and "1 columns" not in lines[6]
 
 
 def test_info_of_a_file_that_ends_early(star_field, capsys):
@@ -341,12 +409,50 @@ def test_cutout_around_a_place_on_the_sky(center, size, box, star_field, tmp_pat
     assert same_bits(opened(out, 0), opened(star_field)[box])
 
 
+@pytest.mark.parametrize("text", [
+    "FILE -o OUT [3:20,5:9]",
+    "-o OUT FILE [3:20,5:9]",
+    "FILE [3:20,5:9] -o OUT",
+    "FILE --hdu 1 [3:20,5:9] -o OUT",
+    "-o OUT -- FILE [3:20,5:9]",
+])  # fmt: skip
+def test_section_anywhere_on_the_line(text, star_field, tmp_path):
+    out = tmp_path / "out.fits"
+    assert run("cutout", *in_order(text, star_field, out)) == 0
+    assert same_bits(opened(out, 0), opened(star_field)[4:9, 2:20])
+
+
+def in_order(text, file, out):
+    return [{"FILE": file, "OUT": out}.get(word, word) for word in text.split()]
+
+
+@pytest.mark.parametrize(("text", "height"), [
+    ("--center 150.0 -41.5 --size 6 FILE -o OUT", 6),
+    ("--center 150.0 -41.5 --size 6 4 FILE -o OUT", 4),
+    ("--size 6,4 FILE --center 150.0 -41.5 -o OUT", 4),
+    ("-o OUT --size 6 4 --center 150.0 -41.5 FILE", 4),
+    ("FILE -o OUT --center 150.0 -41.5 --size 6 14.4arcsec", 4),
+    ("FILE -o OUT --center 10:00:00 -41:30:00 --size=6,4", 4),
+])  # fmt: skip
+def test_center_and_size_anywhere_on_the_line(text, height, star_field, tmp_path):
+    out = tmp_path / "out.fits"
+    assert run("cutout", *in_order(text, star_field, out)) == 0
+    box = (slice(30 - height // 2, 30 + height // 2), slice(37, 43))
+    assert same_bits(opened(out, 0), opened(star_field)[box])
+
+
+def test_center_is_said_to_be_icrs(capsys):
+    assert run("cutout", "--help") == 0
+    assert "middle of the box, ICRS" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("center", "size", "message"), [
     (("10.0", "41.5"), "5", "outside"),
     (("150.0", "-41.0"), "5", "outside the image"),
     (("nonsense", "here"), "5", "no place on the sky"),
     (("150.0", "-41.5"), "5kg", "--size 5kg"),
     (("150.0", "-41.5"), "-3", "--size -3"),
+    (("150.0", "-41.5"), "3,4,5", "--size 3,4,5"),
 ])  # fmt: skip
 def test_cutout_of_no_place(center, size, message, star_field, tmp_path, capsys):
     out = tmp_path / "out.fits"
@@ -365,6 +471,42 @@ def test_cutout_tells_what_it_read(star_field, tmp_path, capsys):
     assert run("cutout", star_field, "1:16,17:40", "-o", tmp_path / "out.fits") == 0
     out = capsys.readouterr().out
     assert "16 x 24 pixels [1:16,17:40] of HDU 1 (SCI); 2 of 20 tiles decoded" in out
+
+
+def test_cutout_counts_bytes_once(tmp_path, capsys):
+    path, out = tmp_path / "image.fits", tmp_path / "out.fits"
+    pixels = sample("int16", (504, 400))  # which fill their last block
+    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(pixels)]).writeto(path)
+    size = f"{path.stat().st_size / 1000:.1f} kB"
+    assert run("cutout", path, "*,*", "--hdu", 1, "-o", out) == 0
+    assert f"; {size} of {size} read" in capsys.readouterr().out
+
+
+def test_cutout_from_what_opening_has_read(tmp_path, capsys):
+    path = tmp_path / "image.fits"
+    codec = {"compression_type": "GZIP_1", "tile_shape": (5, 400)}
+    hdu = fits.CompImageHDU(sample("int16", (500, 400)), **codec)
+    fits.HDUList([fits.PrimaryHDU(), hdu]).writeto(path)
+    size = f"{path.stat().st_size / 1000:.1f} kB"
+    assert run("cutout", path, "1,1", "--hdu", 1, "-o", tmp_path / "out.fits") == 0
+    assert f"; 1 of 100 tiles decoded, 23.0 kB of {size} read" in capsys.readouterr().out
+
+
+def test_cutout_of_a_gzipped_file_tells_no_bytes(star_field, tmp_path, capsys):
+    path = tmp_path / "image.fits.gz"
+    path.write_bytes(gzip.compress(star_field.read_bytes()))
+    assert run("cutout", path, "1:16,1:16", "-o", tmp_path / "out.fits") == 0
+    out = capsys.readouterr().out
+    assert out.endswith("; 1 of 20 tiles decoded\n")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".fz", ".GZ", ".bz2"])
+def test_cutout_with_a_suffix_of_compressed_files(suffix, star_field, tmp_path, capsys):
+    out = tmp_path / f"out.fits{suffix}"
+    assert run("cutout", star_field, "*,*", "-o", out) == 1
+    err = capsys.readouterr().err
+    assert f"leave {suffix} out of its name" in err and err.count("\n") == 1
+    assert not out.exists()
 
 
 def test_cutout_is_not_overwritten(star_field, tmp_path, capsys):
@@ -445,6 +587,37 @@ def test_stretches(stretch, tmp_path):
     assert b"<svg" in out.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["x.xyz", "x", "x.jpg"])
+def test_preview_with_another_suffix(name, tmp_path, capsys):
+    assert run("preview", ROWS, "-o", tmp_path / name) == 1
+    err = capsys.readouterr().err
+    assert ".png, .pdf, .svg" in err and err.count("\n") == 1
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("npixels", [3, 1000])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_title_of_a_line_stands_above_its_panels(npixels, compressed, tmp_path):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from fitscodecs.cli.picture import TileMap, draw_line
+    from fitscodecs.cli.preview import place_title, title
+
+    path = tmp_path / "line.fits"
+    kind = fits.CompImageHDU if compressed else fits.ImageHDU
+    fits.HDUList([fits.PrimaryHDU(), kind(sample("int16", (npixels,)))]).writeto(path)
+    figure = Figure(dpi=100)
+    canvas = FigureCanvasAgg(figure)
+    with fc.open(path, 1) as image:
+        draw_line(figure, image, TileMap(image) if compressed else None, "zscale")
+        place_title(figure, title(image, path.name))
+    canvas.draw()
+    (text,) = figure.texts
+    below = text.get_window_extent().y0
+    assert all(panel.get_tightbbox().y1 < below for panel in figure.axes)
+
+
 def test_block_means_leave_out_what_is_not_finite():
     from fitscodecs.cli.values import block_mean
 
@@ -480,10 +653,59 @@ def test_verify_names_all_bad_tiles(tmp_path, capsys):
     path = damaged(ROWS, tmp_path / "bad.fits", 0, 7, 20)
     assert run("verify", path, ROWS) == 1
     out = capsys.readouterr().out
-    assert [row for row in range(21) if f" row {row}: " in out] == [0, 7, 20]
+    assert [row for row in range(21) if f" tile {row}: " in out] == [0, 7, 20]
+    assert "row" not in out  # the number of a tile stands there once
     assert "DATASUM is" in out and "CHECKSUM is wrong" in out
     assert f"{path}: 5 FAULTS: 1 compressed image, 21 tiles (3 bad)" in out
     assert f"{ROWS}: ok" in out
+
+
+def test_verify_tells_the_file_before_its_faults(tmp_path, capsys):
+    path = damaged(ROWS, tmp_path / "bad.fits", 7)
+    assert run("verify", ROWS, path, FALLBACK) == 1
+    lines = capsys.readouterr().out.splitlines()
+    files = [i for i, line in enumerate(lines) if not line.startswith("  ")]
+    assert [lines[i].split(": ")[0] for i in files] == [str(ROWS), str(path), str(FALLBACK)]
+    assert files[0] + 1 == files[1] and files[1] + 3 < files[2] + 1
+    assert all(line.startswith("  fault: HDU 1") for line in lines[files[1] + 1 : files[2]])
+
+
+def test_verify_sums_up_many_bad_tiles(tmp_path, capsys):
+    bad = [*range(11), 13, *range(15, 19)]
+    path = damaged(ROWS, tmp_path / "bad.fits", *bad)
+    assert run("verify", path) == 1
+    out = capsys.readouterr().out
+    assert [row for row in range(21) if f" tile {row}: " in out] == list(range(10))
+    assert "(COMPRESSED_IMAGE): ... and 6 more: tiles 10, 13, 15-18\n" in out
+    assert f"{len(bad) + 2} FAULTS: 1 compressed image, 21 tiles ({len(bad)} bad)" in out
+    assert run("verify", path, "--all") == 1
+    out = capsys.readouterr().out
+    assert [row for row in range(21) if f" tile {row}: " in out] == bad
+    assert "more" not in out and f"{len(bad) + 2} FAULTS" in out
+
+
+def test_ranges_of_tiles():
+    from fitscodecs.cli.verify import row_ranges
+
+    assert row_ranges([4]) == "4"
+    assert row_ranges([4, 5, 6, 9, 11, 12]) == "4-6, 9, 11-12"
+    assert row_ranges(range(0, 100, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, ..."
+
+
+def test_verify_of_plain_images(tmp_path, capsys):
+    plain, summed = tmp_path / "plain.fits", tmp_path / "summed.fits"
+    hdu = fits.PrimaryHDU(sample("int16", (9, 8)))
+    hdu.writeto(plain)
+    hdu.writeto(summed, checksum=True)
+    assert run("verify", plain, summed) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"{plain}: nothing to verify: no compressed image and no checksum"
+    assert second.startswith(f"{summed}: ok: ") and second.endswith(", 2 checksums")
+    raw = bytearray(summed.read_bytes())
+    raw[2880] ^= 1
+    summed.write_bytes(raw)
+    assert run("verify", summed) == 1
+    assert "DATASUM is" in capsys.readouterr().out
 
 
 def test_verify_finds_changed_headers(star_field, capsys):
@@ -498,7 +720,7 @@ def test_verify_of_a_file_that_ends_early(star_field, capsys):
     star_field.write_bytes(star_field.read_bytes()[:-3500])
     assert run("verify", star_field) == 1
     out = capsys.readouterr().out
-    assert "file ends after" in out and "row 19: " in out
+    assert "file ends after" in out and "tile 19: " in out
 
 
 def test_verify_notes_surplus_bytes(tmp_path, capsys):
@@ -535,7 +757,7 @@ def test_verify_against_other_images(star_field, tmp_path, capsys):
     assert "int32" in capsys.readouterr().out
     fits.HDUList([*hdus, fits.ImageHDU(sample("uint8", (3, 3)))]).writeto(other, overwrite=True)
     assert run("verify", star_field, "--against", other) == 1
-    assert "1 images" in capsys.readouterr().out
+    assert f"1 image, {other} has 2" in capsys.readouterr().out
     assert run("verify", other, "--against", star_field) == 1
     assert "no image to compare with" in capsys.readouterr().out
 
@@ -592,7 +814,8 @@ def test_demo(tmp_path, capsys):
     assert run("demo", tmp_path / "demo") == 0
     names = {f"{path.stem}{end}" for path in images for end in (".png", "_cutout.fits")}
     assert set(os.listdir(tmp_path / "demo")) == names
-    assert "all pixels in" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "all pixels in" in out and "\n\n\n" not in out
 
 
 def test_demo_without_test_data(monkeypatch, tmp_path, capsys):
@@ -601,10 +824,27 @@ def test_demo_without_test_data(monkeypatch, tmp_path, capsys):
     assert "without its test data" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_make_with_a_python_that_does_not_run(tmp_path):
+    shim = tmp_path / "python3.9"
+    shim.write_text("#!/bin/sh\necho 'not found'\nprintf 'choose\\none\\n' >&2\nexit 127\n")
+    shim.chmod(0o755)
+    makefile = Path(__file__).parents[1] / "Makefile"
+    if not makefile.exists():
+        pytest.skip("there is no Makefile")
+    command = ["make", "-s", "-f", makefile, "check", f"PYTHON={shim}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0
+    told = "missing: Python 3.11 or later ({} does not run; set PYTHON=...)\n"
+    assert done.stdout == told.format(shim)
+    assert all(line.startswith("make") for line in done.stderr.splitlines())
+
+
 class RangeHandler(http.server.SimpleHTTPRequestHandler):
     """A server of files that answers requests for ranges."""
 
     protocol_version = "HTTP/1.1"
+    sent = []  # first byte and number of bytes of each answer
 
     def do_GET(self):
         try:
@@ -622,6 +862,7 @@ class RangeHandler(http.server.SimpleHTTPRequestHandler):
         self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
         self.send_header("Accept-Ranges", "bytes")
         self.end_headers()
+        self.sent.append((first, last + 1 - first))
         self.wfile.write(data[first : last + 1])
 
     def log_message(self, *args):
@@ -657,3 +898,19 @@ def test_remote(server, star_field, tmp_path, capsys):
     assert run("info", f"{url}.absent", url.replace("http", "nonsense")) == 1
     err = capsys.readouterr().err.splitlines()
     assert len(err) == 2 and all(line.startswith("fitscodecs: ") for line in err)
+    assert err[0] == f"fitscodecs: {url}.absent: no such file"
+
+
+def test_remote_cutout_fetches_nothing_twice(server, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "image.fits"
+    codec = {"compression_type": "GZIP_1", "tile_shape": (50, 400)}
+    hdu = fits.CompImageHDU(sample("int16", (800, 400)), **codec)
+    fits.HDUList([fits.PrimaryHDU(), hdu]).writeto(path)
+    monkeypatch.setattr(RangeHandler, "sent", [])
+    url = f"{server(tmp_path)}/{path.name}"
+    assert run("cutout", url, "[3:20,505:509]", "--hdu", 1, "-o", tmp_path / "out.fits") == 0
+    starts = [first for first, _ in RangeHandler.sent]
+    assert starts.count(0) == 1
+    read = sum(nbytes for _, nbytes in RangeHandler.sent)
+    told = f"{read / 1000:.1f} kB of {path.stat().st_size / 1000:.1f} kB read"
+    assert told in capsys.readouterr().out

@@ -292,7 +292,7 @@ def test_closed(tmp_path, cubes):
     first, second = fc.open_all(path)[0], fc.open(path)
     first.close()
     with pytest.raises(ValueError, match="closed"):
-        first.table
+        _ = first.table
     assert same_bits(second[0], array[0])
 
 

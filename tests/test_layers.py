@@ -18,8 +18,8 @@ ORDER = [
     "errors", "_native", "context", "scaling", "codecs.buffers", "codecs.base",
     "codecs.nocompress", "codecs.gzip", "codecs.rice", "codecs.plio", "codecs.hcompress",
     "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
-    "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "image", "check",
-    "writer", "pack", "repack", "_version", "",
+    "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "image",
+    "check", "writer", "pack", "readback", "repack", "_version", "",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import sys
 
 from .._version import __version__
 from .failures import TOLD, missing, one_line
+from .parsing import CommandParser
 
 __all__ = ["COMMANDS", "main"]
 
@@ -22,6 +23,9 @@ COMMANDS = (
     "cutout",
     "preview",
     "verify",
+    "pack",
+    "unpack",
+    "repack",
     "demo",
 )
 
@@ -30,11 +34,11 @@ def make_parser():
     """The parser of the command line, with one parser below it for each command."""
     parser = argparse.ArgumentParser(
         prog="fitscodecs",
-        description="Look into tile-compressed FITS images, and check them.",
+        description="Pack FITS images into compressed tiles, look into them, and check them.",
         epilog="'fitscodecs COMMAND --help' describes a command, with examples.",
     )
     parser.add_argument("--version", action="version", version=f"fitscodecs {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
     for name in COMMANDS:
         add_command(commands, name, importlib.import_module(f".{name}", __name__))
     return parser

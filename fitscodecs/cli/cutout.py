@@ -3,32 +3,35 @@
 
 SECTION counts as FITS does: from 1, both ends included, NAXIS1 first. [x1:x2,y1:y2] is a box, * a
 whole axis, -* a whole axis reversed, a single number one pixel of an axis, x1:x2:s every s-th.
-Instead of it, --center and --size choose a box on the sky.
+Instead of it, --center and --size choose a box on the sky; the center is ICRS, whatever the
+coordinates of the image are.
 
 Only the tiles that hold the section are read and decoded. Pixels are stored as they are in the
 image, with its BSCALE, BZERO and BLANK; coordinates are those of the section.
 """
 
 import contextlib
+import os
 
 import numpy as np
 
 from ..errors import FitsCodecsError
 from ..grid import plan
 from ..header import BLOCK
-from ..source import Source, open_source
+from ..source import InflatedSource, Source, coalesce, open_source
 from .failures import CommandError
 from .options import add_hdu, add_output, choose_image
 from .output import refuse_target, replacing
-from .report import size_name
+from .report import counted, size_name
 from .section import parse_section, resolve, section_text
-from .wcs import around, move_coordinates
+from .wcs import around, join_sizes, move_coordinates
 
 EXAMPLES = """\
   fitscodecs cutout image.fits.fz "[101:200,51:80]" -o cutout.fits
   fitscodecs cutout cube.fits.fz "*,*,17" -o plane.fits
   fitscodecs cutout image.fits.fz "[*:4,*:4]" -o every4th.fits
   fitscodecs cutout image.fits.fz --center 13:29:52.7 -47:11:43 --size 2arcmin -o m51.fits
+  fitscodecs cutout image.fits.fz --center 202.47 47.195 --size 200 100 -o box.fits
   fitscodecs cutout https://example.org/image.fits.fz "[1:100,1:100]" -o corner.fits"""
 
 # Keywords that say how a whole HDU is stored.
@@ -47,6 +50,9 @@ STORAGE = (
     "DATASUM",
 )
 
+# Suffixes of files that are compressed, which cutouts are not.
+PACKED = (".fz", ".gz", ".bz2", ".xz", ".z", ".zst", ".zip")
+
 
 def add_arguments(parser):
     parser.add_argument("file", metavar="FILE", help="path or URL")
@@ -62,25 +68,27 @@ def add_arguments(parser):
         "--center",
         nargs=2,
         metavar=("RA", "DEC"),
-        help="middle of the box: degrees, or hours and degrees",
+        help="middle of the box, ICRS: degrees, or hours and degrees",
     )
     parser.add_argument(
         "--size",
-        nargs="+",
         metavar="SIZE",
-        help="width and height of the box: pixels, or angles such as 2arcmin",
+        help="side of the box, or WIDTH,HEIGHT: pixels, or angles such as 2arcmin; a blank may "
+        "stand for the comma",
     )
+    parser.prepare = join_sizes
     add_output(parser, "OUT", "FITS file to write")
     parser.set_defaults(usage_error=parser.error)
 
 
 def run(args):
     on_sky = bool(args.center or args.size)
-    if on_sky and not (args.center and args.size and len(args.size) <= 2):
-        args.usage_error("--center RA DEC goes with --size SIZE [SIZE]")
+    if on_sky and not (args.center and args.size):
+        args.usage_error("--center RA DEC goes with --size SIZE")
     if on_sky == (args.section is not None):
         args.usage_error("wanted either SECTION or --center and --size")
     refuse_target(args.output, args.overwrite)
+    refuse_suffix(args.output)
     source = CountedSource(open_source(args.file))
     try:
         image = choose_image(source, args.hdu, scaled=False)
@@ -96,21 +104,42 @@ def run(args):
     return 0
 
 
+def refuse_suffix(path):
+    """Raise CommandError for a name that promises a compressed file."""
+    suffix = os.path.splitext(path)[1]
+    if suffix.lower() in PACKED:
+        raise CommandError(f"{path}: a cutout is a plain FITS file: leave {suffix} out of its name")
+
+
 class CountedSource(Source):
-    """Another source, and the number of bytes that were read of it."""
+    """Another source, and what was read of it."""
 
     def __init__(self, source):
         self.source = source
         self.name, self.gap = source.name, source.gap
-        self.nbytes = 0
+        self.ranges = [(0, len(source.first()))]  # which opening it has read
+
+    @property
+    def nbytes(self):
+        """Bytes of the file that were read; None if it was inflated, all of it."""
+        if isinstance(self.source, InflatedSource):
+            return None
+        start, stop = np.array(self.ranges, np.int64).T
+        return sum(last - first for first, last in coalesce(start, stop, 0)[0])
 
     @property
     def size(self):
         return self.source.size
 
+    def first(self):
+        return self.source.first()
+
+    def require_open(self):
+        self.source.require_open()
+
     def read_ranges(self, ranges):
         buffers = self.source.read_ranges(ranges)
-        self.nbytes += sum(map(len, buffers))
+        self.ranges += [(r[0], r[0] + len(b)) for r, b in zip(ranges, buffers, strict=True)]
         return buffers
 
     def read_range(self, start, stop):
@@ -198,10 +227,11 @@ def set_blank(header, structure):
 def summary(image, ranges, source, path):
     pieces = plan(image.shape, image.tile_shape, list(reversed(ranges)))
     axes = " x ".join(str(len(r)) for r in ranges)
-    tiles = f"{len(pieces)} of {len(image._table)} tiles decoded, " if image.compressed else ""
-    whole = f" of {size_name(source.size)}" if source.size else ""
-    read = min(source.nbytes, source.size or source.nbytes)  # some bytes may have been read twice
-    return (
-        f"{path}: {axes} pixels {section_text(ranges)} of {image.hdu.label}; "
-        f"{tiles}{size_name(read)}{whole} read"
-    )
+    costs = []
+    if image.compressed:
+        costs.append(f"{len(pieces)} of {counted(len(image._table), 'tile')} decoded")
+    if source.nbytes is not None:
+        whole = f" of {size_name(source.size)}" if source.size else ""
+        costs.append(f"{size_name(source.nbytes)}{whole} read")
+    written = f"{path}: {axes} pixels {section_text(ranges)} of {image.hdu.label}"
+    return "; ".join(filter(None, [written, ", ".join(costs)]))

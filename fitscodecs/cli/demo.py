@@ -86,7 +86,7 @@ def show_cutout(image):
     seconds, pixels = timed(lambda: image[rows, columns])
     whole, _ = timed(image.read)
     print(
-        f"\nimg[{rows.start}:{rows.stop}, {columns.start}:{columns.stop}] "
+        f"img[{rows.start}:{rows.stop}, {columns.start}:{columns.stop}] "
         f"in {seconds * 1e3:.2f} ms, all pixels in {whole * 1e3:.2f} ms; its corner:"
     )
     print(block_text(pixels[:BLOCK_ROWS, :BLOCK_COLUMNS]))

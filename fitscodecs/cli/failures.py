@@ -7,7 +7,14 @@ from ..errors import FitsCodecsError
 
 __all__ = ["CommandError", "each_file", "missing", "one_line"]
 
-EXTRA = ("astropy", "matplotlib", "rich")
+# The extra that brings a package.
+EXTRA = {
+    "astropy": "cli",
+    "matplotlib": "cli",
+    "rich": "cli",
+    "dask": "dask",
+    "distributed": "dask",
+}
 
 
 class CommandError(Exception):
@@ -22,14 +29,15 @@ def one_line(error):
     """The message of an error, without line breaks."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+    lines = (line.strip() for line in str(error).splitlines())
+    return " ".join(filter(None, lines)) or type(error).__name__
 
 
 def missing(error):
     """What to install, from an ImportError."""
     package = (error.name or "").partition(".")[0]
     if package in EXTRA:
-        return f"missing: {package}: pip install fitscodecs[cli]"
+        return f"missing: {package}: pip install fitscodecs[{EXTRA[package]}]"
     return f"missing: {one_line(error)}"
 
 

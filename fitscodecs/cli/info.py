@@ -20,7 +20,7 @@ from ..source import open_source
 from ..table import ABSENT, COLUMNS
 from .failures import each_file, one_line
 from .options import add_hdu
-from .report import codec_name, dither_name, print_table, ratio
+from .report import codec_name, codec_parameters, counted, dither_name, print_table, ratio
 
 EXAMPLES = """\
   fitscodecs info image.fits.fz
@@ -28,8 +28,18 @@ EXAMPLES = """\
   fitscodecs info --hdu SCI --tiles image.fits.fz
   fitscodecs info https://example.org/image.fits.fz"""
 
+TERMS = """\
+words in the tables:
+  ratio         bytes of the pixels, by bytes of the table and its heap
+  heap used     bytes that belong to some tile
+  gap           bytes between the table and its heap
+  unreferenced  bytes of the heap that belong to no tile
+  shared        bytes that are saved because tiles name the very same stream
+  overlapping   bytes that belong to several streams, which are not the same: a fault"""
+
 
 def add_arguments(parser):
+    parser.epilog += f"\n\n{TERMS}"
     parser.add_argument("files", nargs="+", metavar="FILE", help="path or URL")
     add_hdu(parser, "all")
     parser.add_argument("--tiles", action="store_true", help="list every tile as well")
@@ -130,8 +140,8 @@ def describe_image(facts, image, tiles):
         return
     codec, quantize = image.codec, image.quantize
     facts["codec"] = codec.zcmptype[0]
-    facts["parameters"] = {name: getattr(codec, name.lower()) for name in codec.parameters}
-    facts["codec_text"] = codec_name(codec)
+    facts["parameters"] = codec_parameters(image)
+    facts["codec_text"] = codec_name(image)
     facts["tile_shape"] = list(image.tile_shape)
     facts["grid_shape"] = list(image.grid_shape)
     facts["dither"] = quantize and quantize.method
@@ -159,7 +169,7 @@ def describe_table(facts, image, tiles):
     if quantized.size:
         facts["zscale"] = [number(quantized.min()), number(quantized.max())]
     if outside:
-        facts["problem"] = f"{outside} tiles have descriptors that leave the heap"
+        facts["problem"] = f"descriptors of {counted(outside, 'tile')} leave the heap"
     if tiles:
         facts["tile_list"] = [describe_tile(image, entries, i) for i in range(len(entries.tiles))]
 
@@ -234,7 +244,7 @@ def print_report(report):
 def hdu_line(hdu):
     shape = times(hdu.get("shape"))
     if "rows" in hdu:
-        shape = f"{hdu['rows']} rows, {hdu['columns']} columns"
+        shape = f"{counted(hdu['rows'], 'row')}, {counted(hdu['columns'], 'column')}"
     factor = hdu.get("ratio")
     return [
         str(hdu["index"]),

@@ -1,10 +1,10 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
-"""Files that appear whole or not at all."""
+"""Files that commands write, and how they say that one must not be."""
 
 import contextlib
 import os
-import secrets
 
+from .. import atomic
 from .failures import CommandError
 
 __all__ = ["refuse_target", "replacing"]
@@ -23,19 +23,12 @@ def refuse_target(path, overwrite):
 def replacing(path, overwrite):
     """A binary file to write to, which becomes `path` when the block ends without an error.
 
-    The bytes go to a file beside it, and are on the disk before the name changes.
+    It is that of `fitscodecs.atomic`; only the refusal is said in other words.
     """
     refuse_target(path, overwrite)
-    folder, name = os.path.split(os.fspath(path))
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.part")
     try:
-        with open(temporary, "xb") as file:
+        with atomic.replacing(path, overwrite) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+    except FileExistsError:
         refuse_target(path, overwrite)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
         raise

@@ -56,6 +56,7 @@ HIGHEST = 7.0
 NARROWEST_CELL = 3.6
 LEFT, GAP, RIGHT = 0.8, 0.8, 0.35
 TOP, BOTTOM = 1.05, 1.4
+TITLE_HEIGHT = 0.6
 BAR_DISTANCE, BAR_HEIGHT = 0.75, 0.14
 
 
@@ -274,8 +275,10 @@ def column_patches(counts):
 
 def draw_line(figure, image, tiles, stretch):
     """A line of pixels, above the bits per pixel of its tiles in the colours of their columns."""
-    figure.set_size_inches(11, 8 if tiles else 4.5)
-    figure.set_layout_engine("constrained")
+    height = 8 if tiles else 4.5
+    figure.set_size_inches(11, height)
+    # The title of the figure has a fixed place, which the layout does not know of.
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - TITLE_HEIGHT / height))
     panels = figure.subplots(
         2 if tiles else 1, 1, sharex=True, squeeze=False, height_ratios=[2, 1] if tiles else [1]
     )[:, 0]

@@ -9,6 +9,7 @@ is at the bottom, and axes count as FITS does.
 import os
 
 from ..source import open_source
+from .failures import CommandError
 from .options import add_hdu, add_output, choose_image
 from .output import refuse_target, replacing
 from .picture import TileMap, draw_line, draw_plane
@@ -20,6 +21,9 @@ EXAMPLES = """\
   fitscodecs preview image.fits.fz -o image.png --stretch log --overwrite
   fitscodecs preview image.fits.fz --hdu SCI,2 -o sci2.pdf"""
 
+# Suffixes of pictures, the usual one first.
+KINDS = ("png", "pdf", "svg")
+
 
 def add_arguments(parser):
     parser.add_argument("file", metavar="FILE", help="path or URL")
@@ -30,11 +34,12 @@ def add_arguments(parser):
         default="zscale",
         help="how values become grey; default: %(default)s",
     )
-    add_output(parser, "PNG", "picture to write; its suffix may also be .pdf or .svg")
+    add_output(parser, "PNG", "picture to write: .png, .pdf or .svg")
 
 
 def run(args):
     refuse_target(args.output, args.overwrite)
+    kind_of_picture(args.output)
     source = open_source(args.file)
     try:
         image = choose_image(source, args.hdu)
@@ -43,6 +48,15 @@ def run(args):
         source.close()
     print(f"{args.output}: {image.hdu.label} of {args.file}")
     return 0
+
+
+def kind_of_picture(path):
+    """What to write, by the suffix of the name; CommandError if it is none of `KINDS`."""
+    kind = os.path.splitext(path)[1][1:].lower()
+    if kind not in KINDS:
+        known = ", ".join(f".{kind}" for kind in KINDS)
+        raise CommandError(f"{path}: pictures can be written with the suffixes {known}")
+    return kind
 
 
 def write_preview(image, name, path, stretch="zscale", overwrite=False):
@@ -54,6 +68,7 @@ def write_preview(image, name, path, stretch="zscale", overwrite=False):
     name : str
         Of the file, for the title.
     path : path-like
+        Its suffix is one of `KINDS`.
     stretch : str
         One of `STRETCHES`.
     overwrite : bool
@@ -61,7 +76,6 @@ def write_preview(image, name, path, stretch="zscale", overwrite=False):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    kind = os.path.splitext(path)[1][1:].lower()
     tiles = TileMap(image) if image.compressed and image.size else None
     figure = Figure(dpi=100)
     FigureCanvasAgg(figure)
@@ -69,7 +83,7 @@ def write_preview(image, name, path, stretch="zscale", overwrite=False):
     draw(figure, image, tiles, stretch)
     place_title(figure, title(image, name))
     with replacing(path, overwrite) as file:
-        figure.savefig(file, format=kind if kind in ("pdf", "svg") else "png")
+        figure.savefig(file, format=kind_of_picture(path))
 
 
 def title(image, name):
@@ -84,7 +98,7 @@ def title(image, name):
     if not image.compressed:
         return f"{first}\nnot compressed"
     factor = ratio(image)
-    parts = [codec_name(image.codec), dither_name(image.quantize)]
+    parts = [codec_name(image), dither_name(image.quantize)]
     parts.append(f"ratio {factor:.2f}" if factor else "")
     return f"{first}\n{'   '.join(part for part in parts if part)}"
 

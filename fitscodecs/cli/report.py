@@ -2,20 +2,62 @@
 """What commands show: tables, progress, and how an image is named."""
 
 import contextlib
+import math
 import sys
 
-__all__ = ["codec_name", "counted", "dither_name", "print_table", "progress", "ratio", "size_name"]
+__all__ = [
+    "codec_name",
+    "codec_parameters",
+    "counted",
+    "dither_name",
+    "print_table",
+    "progress",
+    "ratio",
+    "size_name",
+]
 
 
 # ---------------------------------------------------------------------------- words
 
 
-def codec_name(codec):
-    """ZCMPTYPE and the parameters; an empty string for a plain image."""
+def codec_parameters(image):
+    """Parameters of the codec by their names in the header; none for a plain image.
+
+    What differs from tile to tile is known to the streams alone, and a codec leaves it out: here
+    it is what the header says, a number that may stand for pixels or for multiples of the noise.
+    """
+    codec = image.codec
     if codec is None:
+        return {}
+    told = {name: getattr(codec, name.lower()) for name in codec.parameters}
+    for name in codec.parameters:
+        value = header_parameter(image.hdu.header, name)
+        if name.lower() in codec.per_tile and is_number(value):
+            told[name] = value
+    return told
+
+
+def header_parameter(header, name):
+    """ZVALn of the parameter that ZNAMEn names; None if there is none."""
+    i = 1
+    while f"ZNAME{i}" in header:
+        if str(header[f"ZNAME{i}"]).strip().upper() == name:
+            return header.get(f"ZVAL{i}")
+        i += 1
+    return None
+
+
+def is_number(value):
+    """Whether this is a number that JSON can hold."""
+    return isinstance(value, (int, float)) and type(value) is not bool and math.isfinite(value)
+
+
+def codec_name(image):
+    """ZCMPTYPE and the parameters; an empty string for a plain image."""
+    if image.codec is None:
         return ""
-    settings = [f"{name}={getattr(codec, name.lower()):g}" for name in codec.parameters]
-    return " ".join([codec.zcmptype[0], *settings])
+    settings = [f"{name}={value:g}" for name, value in codec_parameters(image).items()]
+    return " ".join([image.codec.zcmptype[0], *settings])
 
 
 def dither_name(quantize):

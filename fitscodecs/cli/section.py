@@ -64,8 +64,9 @@ def resolve(section, lengths):
         If the image has other axes, or does not hold the section.
     """
     if len(section) != len(lengths):
+        axes = "axis" if len(section) == 1 else "axes"
         raise CommandError(
-            f"section of {len(section)} axes, wanted {len(lengths)}: "
+            f"section of {len(section)} {axes}, wanted {len(lengths)}: "
             f"the image has {' x '.join(map(str, lengths))} pixels"
         )
     return [axis_range(i + 1, part, lengths[i]) for i, part in enumerate(section)]

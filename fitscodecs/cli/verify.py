@@ -1,27 +1,32 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """Check compressed images: tiles, heap, checksums, pixels.
 
-Every tile is decoded, and all tiles at fault are told by their table row, counted from 0. The
-checksums in the headers are compared with the bytes of their HDUs. With --against, all pixels are
-compared with those of another file, images in order, bit by bit; NaN equals NaN.
+Every tile is decoded. Tiles at fault are told by their table row, counted from 0; after the first
+ten of an HDU the others are summed up, unless --all is given. The checksums in the headers are
+compared with the bytes of their HDUs. With --against, all pixels are compared with those of another
+file, images in order, bit by bit; NaN equals NaN.
 
-Lines that start with "note" tell what is unusual and no fault: bytes after streams, bytes of the
-heap without an owner, and a ZDATASUM that differs, as it does after lossy compression.
-The exit status is 0 only if nothing is at fault.
+Each file has a line that sums up, and below it lines for what was found. Those that start with
+"note" tell what is unusual and no fault: bytes after streams, bytes of the heap without an owner,
+and a ZDATASUM that differs, as it does after lossy compression.
+The exit status is 0 only if nothing is at fault. A file without compressed images and checksums has
+"nothing to verify", which is no fault.
 """
 
 import contextlib
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..check import check_tiles, heap_use
+from ..checksum import ones_sum
 from ..errors import FitsCodecsError, HeaderError
 from ..hdu import find, walk
 from ..header import is_compressed, is_plain_image
 from ..image import TiledImage
 from ..source import open_source
-from .checksum import check_hdu, known, ones_sum
+from .checksum import check_hdu, known
 from .failures import each_file, one_line
 from .options import add_hdu
 from .report import counted, progress
@@ -34,6 +39,8 @@ EXAMPLES = """\
 
 # Pixels that are read at once for comparing.
 SLAB_NPIXELS = 2**24
+# Bad tiles of an HDU that get a line each, and ranges of others that are named.
+TILES_TOLD, RANGES_TOLD = 10, 10
 
 
 def add_arguments(parser):
@@ -42,15 +49,16 @@ def add_arguments(parser):
         "--against", metavar="F", help="file with the same pixels, compressed or not"
     )
     add_hdu(parser, "all")
+    parser.add_argument("--all", action="store_true", help="tell every bad tile")
 
 
 def run(args):
     def work(file):
         with contextlib.closing(open_source(file)) as source:
-            findings = Findings()
+            findings = Findings(every_tile=args.all)
             examine(source, args.hdu, args.against, findings)
         findings.show(file)
-        return int(bool(findings.faults))
+        return int(findings.nfaults > 0)
 
     return each_file(args.files, work)
 
@@ -59,6 +67,8 @@ def run(args):
 class Findings:
     """What was seen in a file."""
 
+    every_tile: bool = False
+    nfaults: int = 0  # those that are summed up count one by one
     faults: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     nimages: int = 0
@@ -68,25 +78,60 @@ class Findings:
     ncompared: int = 0
 
     def fault(self, hdu, message):
-        self.faults.append(f"{hdu.label}: {one_line(message).removeprefix(f'{hdu.label}: ')}")
+        self.fault_of_file(f"{hdu.label}: {one_line(message).removeprefix(f'{hdu.label}: ')}")
+
+    def fault_of_file(self, message):
+        self.nfaults += 1
+        self.faults.append(message)
+
+    def bad_tiles(self, hdu, messages):
+        """Tell tiles at fault, by their table rows; many of them in short."""
+        rows = sorted(messages)
+        told = len(rows) if self.every_tile else TILES_TOLD
+        for row in rows[:told]:
+            self.fault(hdu, with_tile(row, messages[row]))
+        if rest := rows[told:]:
+            self.nfaults += len(rest)
+            tiles = "tile" if len(rest) == 1 else "tiles"
+            self.faults.append(f"{hdu.label}: ... and {len(rest)} more: {tiles} {row_ranges(rest)}")
+        self.nbad += len(rows)
 
     def note(self, hdu, message):
         self.notes.append(f"{hdu.label}: {message}")
 
     def show(self, file):
-        """Print faults and notes, then a line that sums up."""
+        """Print a line that sums up, then faults and notes."""
+        print(f"{file}: {self.summary()}")
         for fault in self.faults:
             print(f"  fault: {fault}")
         for note in self.notes:
             print(f"  note: {note}")
+
+    def summary(self):
+        if not (self.nfaults or self.nimages or self.nsums or self.ncompared):
+            return "nothing to verify: no compressed image and no checksum"
         seen = [counted(self.nimages, "compressed image"), counted(self.ntiles, "tile")]
         if self.nbad:
             seen[-1] += f" ({self.nbad} bad)"
         seen.append(counted(self.nsums, "checksum"))
         if self.ncompared:
             seen.append(f"{counted(self.ncompared, 'image')} compared")
-        verdict = counted(len(self.faults), "fault").upper() if self.faults else "ok"
-        print(f"{file}: {verdict}: {', '.join(seen)}")
+        verdict = counted(self.nfaults, "fault").upper() if self.nfaults else "ok"
+        return f"{verdict}: {', '.join(seen)}"
+
+
+def with_tile(row, message):
+    """What is wrong with a tile, and which one it is."""
+    named = re.search(rf"\btile {row}\b", message)
+    return message if named else f"tile {row}: {message}"
+
+
+def row_ranges(rows):
+    """Ascending numbers as ranges, the first of them if they are many."""
+    rows = np.array(rows)
+    runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+    texts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return ", ".join(texts[:RANGES_TOLD] + ["..."] * (len(texts) > RANGES_TOLD))
 
 
 # ---------------------------------------------------------------------------- a file
@@ -108,7 +153,7 @@ def examine(source, which, against, findings):
                 reference = pick(references, 0 if alone else nimages - 1)
                 examine_pixels(source, hdu, reference, against, findings)
         if against and which is None and nimages != len(references):
-            findings.faults.append(f"{nimages} images, {against} has {len(references)}")
+            findings.fault_of_file(f"{counted(nimages, 'image')}, {against} has {len(references)}")
 
 
 def hdus_of(source, findings):
@@ -121,7 +166,7 @@ def hdus_of(source, findings):
     except HeaderError as error:
         if index < 0:
             raise
-        findings.faults.append(one_line(error))
+        findings.fault_of_file(one_line(error))
 
 
 @contextlib.contextmanager
@@ -168,31 +213,32 @@ def examine_hdu(source, hdu, findings):
 def examine_heap(image, findings):
     use = heap_use(image)
     if use.overlapping:
-        findings.fault(image.hdu, f"streams overlap by {use.overlapping} bytes of the heap")
+        findings.fault(
+            image.hdu, f"streams overlap by {counted(use.overlapping, 'byte')} of the heap"
+        )
     if use.shared:
-        findings.note(image.hdu, f"tiles share streams, which saves {use.shared} bytes")
+        findings.note(image.hdu, f"tiles share streams, which saves {counted(use.shared, 'byte')}")
     if use.unreferenced:
-        findings.note(image.hdu, f"{use.unreferenced} bytes of the heap belong to no tile")
+        findings.note(image.hdu, f"no tile owns {counted(use.unreferenced, 'byte')} of the heap")
     if use.gap:
-        findings.note(image.hdu, f"{use.gap} bytes between the table and the heap")
+        findings.note(image.hdu, f"{counted(use.gap, 'byte')} between the table and the heap")
 
 
 def examine_tiles(image, findings):
     """Decode all tiles; gives the number of bad ones."""
-    nbad, surplus, nlonger = 0, 0, 0
+    bad, surplus, nlonger = {}, 0, 0
     with progress(f"{image.hdu.label}: tiles", len(image.table)) as advance:
         for part in check_tiles(image):
-            for row, message in part.faults.items():
-                findings.fault(image.hdu, f"row {row}: {message}")
-            nbad += len(part.faults)
+            bad |= part.faults
             surplus += int(part.surplus.sum())
             nlonger += int(np.count_nonzero(part.surplus))
             advance(len(part.tiles))
     findings.ntiles += len(image.table)
-    findings.nbad += nbad
+    findings.bad_tiles(image.hdu, bad)
     if surplus:
-        findings.note(image.hdu, f"{surplus} bytes after the end of {counted(nlonger, 'stream')}")
-    return nbad
+        after = f"after the end of {counted(nlonger, 'stream')}"
+        findings.note(image.hdu, f"{counted(surplus, 'byte')} {after}")
+    return len(bad)
 
 
 def examine_datasum(image, findings):

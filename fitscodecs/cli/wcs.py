@@ -1,13 +1,14 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """Coordinates of a section: keywords that count pixels, and the way from the sky to pixels."""
 
+import contextlib
 import math
 import re
 import warnings
 
 from .failures import CommandError
 
-__all__ = ["around", "move_coordinates"]
+__all__ = ["around", "join_sizes", "move_coordinates"]
 
 COORDINATES = re.compile(r"(?:CTYPE|CRVAL|CRPIX|CDELT|(?:CD|PC)\d+_)(\d+)([A-Z]?)")
 MATRIX = r"{}(\d+)_(\d+){}"
@@ -136,9 +137,10 @@ def around(header, shape, center, size):
     shape : tuple of int
         Of the whole image, in C order.
     center : (str, str)
-        Right ascension and declination: degrees, sexagesimal (hours and degrees), or with units.
-    size : list of str
-        Width and, if it differs, height: pixels, or an angle with its unit.
+        Right ascension and declination, ICRS: degrees, sexagesimal (hours and degrees), or with
+        units.
+    size : str
+        Width and, if it differs, a comma and height: pixels, or angles with units.
 
     Returns
     -------
@@ -191,12 +193,38 @@ def pixel_of(celestial, center):
     return place
 
 
+def join_sizes(args):
+    """Arguments where a second one that is a size, after --size, follows the first and a comma.
+
+    So --size takes two, and leaves alone what else stands behind it.
+    """
+    args = list(args)
+    for i in range(len(args) - 3, -1, -1):
+        option, first, second = args[i : i + 3]
+        if len(option) > 2 and "--size".startswith(option) and is_size(first) and is_size(second):
+            args[i + 1 : i + 3] = [f"{first},{second}"]
+    return args
+
+
+def is_size(text):
+    """Whether this is a number, with or without a unit."""
+    from astropy.units import Quantity
+
+    with contextlib.suppress(TypeError, ValueError):
+        Quantity(text)
+        return True
+    return False
+
+
 def size_in_pixels(celestial, size):
     """Width and height in whole pixels, at least 1."""
     from astropy.units import Quantity, deg, dimensionless_unscaled
     from astropy.wcs.utils import proj_plane_pixel_scales
 
-    texts = size if len(size) == 2 else size * 2
+    texts = size.split(",")
+    if len(texts) > 2:
+        raise CommandError(f"--size {size}: wanted a width, or a width and a height")
+    texts = texts * (2 // len(texts))
     extent = []
     for text, scale in zip(texts, proj_plane_pixel_scales(celestial), strict=True):
         try:

@@ -152,6 +152,10 @@ class TileCodec(Codec):
     def check_tiles(self, image_shape, tile_shape):
         """EncodeError if tiles of this shape, or those at the far edges, cannot be held."""
 
+    def largest_change(self, stream):
+        """How far an integer can be from the one that was encoded into this stream."""
+        return 0
+
     def setting(self, name, value):
         """Value of a field from the ZVAL of a header; ValueError if it can be none."""
         if isinstance(value, float) and value.is_integer():

@@ -82,6 +82,15 @@ class HCompress1(TileCodec):
                 "wanted two axes longer than 1, with 4 pixels or more in every tile"
             )
 
+    def largest_change(self, stream):
+        """A bound from the scale in the head of the stream.
+
+        Each level of the transform adds three coefficients, each off by half a scale (and as much
+        again if they are smoothed), and halves what the coarser levels are off by.
+        """
+        scale = int.from_bytes(stream[10:14], "big")
+        return 0 if scale <= 1 else 3 * scale + 4
+
     def shape_in_stream(self, stream):
         """Rows and columns from the head of the stream."""
         if stream.size < 10:

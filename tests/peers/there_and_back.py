@@ -114,8 +114,11 @@ def main(count):
             generate(path, rng)
         bad = fitscodecs(["pack", str(folder / "in"), "-o", str(folder / "packed")])
         bad += fitscodecs(["unpack", str(folder / "packed"), "-o", str(folder / "out")])
-        equal = different = restored = 0
+        equal = different = restored = skipped = 0
         for path in paths:
+            if not (folder / "packed" / f"{path.name}.fz").exists():
+                skipped += 1  # it holds nothing but images that are compressed
+                continue
             same = path.read_bytes() == (folder / "out" / path.name).read_bytes()
             with fits.open(path) as hdus:
                 packed_before = originals_of(hdus)
@@ -129,6 +132,7 @@ def main(count):
         before, failures = verify(paths), verify([*(folder / "packed").iterdir(),
                                                   *(folder / "out").iterdir()])  # fmt: skip
     print(f"{count} files: {equal} bit-identical, {restored} with an image that came compressed, "
+        f"{skipped} skipped as packed already, "
           f"{different} different; exit status {bad}")  # fmt: skip
     if failures is None:
         print("fitsverify is not installed: left out")
