@@ -2,6 +2,7 @@
 #
 #   make demo    read real compressed images, print what they are, leave pictures in demo/
 #   make test    the whole test suite
+#   make peers   long comparisons with other programs, those that are installed (see tests/peers)
 #   make lint    formatting and spelling
 #   make docs    the documentation, in docs/_build/html
 #
@@ -13,13 +14,21 @@ CC ?= cc
 BIN = $(VENV)/bin
 SOURCES = pyproject.toml setup.py fitscodecs/_native.pyx $(wildcard cextern/fitscodecs/*.[ch])
 
-.PHONY: demo test lint docs check clean
+.PHONY: demo test peers lint docs check clean
 
 demo: $(VENV)/cli.done
 	$(BIN)/python -m fitscodecs.cli.demo demo
 
 test: $(VENV)/test.done
 	$(BIN)/python -X dev -W error -m pytest $(PYTEST)
+
+peers: $(VENV)/peers.done
+	$(BIN)/python tests/peers/compare_fpack.py
+	$(BIN)/python tests/peers/matrix.py
+	$(BIN)/python tests/peers/there_and_back.py
+	$(BIN)/python tests/peers/kill.py
+	$(BIN)/python tests/peers/cluster.py
+	$(BIN)/python tests/peers/memory.py
 
 lint: $(VENV)/lint.done
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ ORACLES = HERE / "oracles"
 VECTORS = ORACLES / "vectors"
 SHARED = Path(os.environ.get("FITSCODECS_SHARED", HERE.parent.parent / "shared"))
 
-collect_ignore = ["oracles"]  # programs, not tests
+collect_ignore = ["oracles", "peers"]  # programs, not tests
 sys.path.insert(0, str(ORACLES))  # the oracles import each other by name
 
 
