@@ -1,31 +1,32 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
-"""Many files: which ones, where to, over how many processes, and what is said about them."""
+"""Jobs: which files are to be done, where to, and how one of them is done."""
 
 import argparse
 import contextlib
 import functools
 import os
-import signal
-import sys
 import threading
-import time
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..errors import EncodeError, FitsCodecsError
 from ..hdu import walk
 from ..header import data_nbytes, image_structure, is_compressed, is_plain_image
-from ..image import THREADS
 from ..readback import compare_files
 from ..source import InflatedSource, open_source
 from .failures import TOLD, CommandError, missing, one_line
 from .output import refuse_target
-from .report import counted, size_name
 
-__all__ = ["Job", "Outcome", "add_common", "collect", "perform", "run_jobs"]
-
-PROGRESS_SECONDS = 0.1
-
+__all__ = [
+    "Job",
+    "Outcome",
+    "add_common",
+    "add_delete",
+    "collect",
+    "found",
+    "is_url",
+    "perform",
+    "tiles",
+]
 
 # ---------------------------------------------------------------------------- arguments
 
@@ -314,285 +315,3 @@ class Meter:
             now = min(self.nbytes, self.nbytes * self.worked // self.expected)
             step, self.told = now - self.told, now
         self.done(step)
-
-
-# ---------------------------------------------------------------------------- many files
-
-
-def outcomes(jobs, njobs, scheduler, advance):
-    """Outcomes of jobs in their order, as soon as they are there."""
-    if scheduler:
-        yield from on_cluster(jobs, scheduler, advance)
-    elif njobs > 1:
-        yield from in_processes(jobs, njobs, advance)
-    else:
-        for job in jobs:
-            told = Counter()
-
-            def done(nbytes, told=told):
-                told["bytes"] += nbytes
-                advance(nbytes)
-
-            nbytes = job.nbytes  # before the file may be deleted
-            outcome = perform(job, done)
-            advance(nbytes - told["bytes"])
-            yield outcome
-
-
-# What a process has from the one that started it: bytes done by all, and whether to stop.
-shared = {}
-
-
-def start_worker(counter, stop):
-    """Prepare a process for work; it ends with the one that started it."""
-    import multiprocessing
-
-    shared.update(counter=counter, stop=stop)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells when to stop
-    parent = multiprocessing.parent_process()
-
-    def follow():
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
-
-
-def work(job):
-    """Do one file in a process of a pool."""
-    told = Counter()
-
-    def done(nbytes):
-        if shared["stop"].value:
-            raise KeyboardInterrupt
-        told["bytes"] += nbytes
-        with shared["counter"].get_lock():
-            shared["counter"].value += nbytes
-
-    nbytes = job.nbytes
-    done(0)
-    outcome = perform(job, done)
-    done(nbytes - told["bytes"])
-    return outcome
-
-
-class Crew:
-    """Processes that do files.
-
-    Parameters
-    ----------
-    nprocesses : int
-    advance : callable
-        Called with numbers of bytes while results are waited for.
-    """
-
-    def __init__(self, nprocesses, advance):
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        context = multiprocessing.get_context("spawn")
-        self.counter, self.stop = context.Value("q", 0), context.Value("b", 0)
-        self.advance, self.told = advance, 0
-        self.pool = ProcessPoolExecutor(
-            nprocesses, context, start_worker, (self.counter, self.stop)
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc_info):
-        self.stop.value = 1  # for those that still work, if this ends early
-        self.pool.shutdown(wait=True, cancel_futures=True)
-
-    def submit(self, jobs):
-        """Futures of jobs."""
-        with deaf_to_interrupts():  # processes are born with it
-            return [self.pool.submit(work, job) for job in jobs]
-
-    def result(self, future):
-        """The outcome of a job; None if some process was ended from outside."""
-        from concurrent.futures import wait
-        from concurrent.futures.process import BrokenProcessPool
-
-        done = False
-        while not done:
-            done = bool(wait([future], PROGRESS_SECONDS).done)
-            now = self.counter.value
-            self.advance(now - self.told)
-            self.told = now
-        try:
-            return future.result()
-        except BrokenProcessPool:
-            return None
-
-
-@contextlib.contextmanager
-def deaf_to_interrupts():
-    """A block in which Ctrl-C does nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def in_processes(jobs, nprocesses, advance):
-    """Do files in several processes.
-
-    If one of them is ended from outside, as happens for lack of memory, the others end with it.
-    Which file is at fault is not known: each that was not done gets a process of its own.
-    """
-    with Crew(nprocesses, advance) as crew:
-        for job, future in zip(jobs, crew.submit(jobs), strict=True):
-            outcome = crew.result(future)
-            if outcome is None:
-                with Crew(1, advance) as alone:
-                    outcome = alone.result(*alone.submit([job]))
-            yield outcome or Outcome(error="its process was ended, perhaps for lack of memory")
-
-
-def on_cluster(jobs, scheduler, advance):
-    """Let a dask cluster do the files."""
-    from distributed import Client
-
-    sizes = [job.nbytes for job in jobs]
-    there = [
-        job if is_url(job.source) else replace(job, source=os.path.abspath(job.source),
-                                               target=os.path.abspath(job.target))
-        for job in jobs
-    ]  # fmt: skip
-    with Client(scheduler, set_as_default=False) as client:
-        futures = client.map(perform, there, pure=False, retries=0)
-        try:
-            for future, nbytes in zip(futures, sizes, strict=True):
-                error = future.exception()
-                advance(nbytes)
-                if error is not None:
-                    yield Outcome(error=f"{type(error).__name__}: {one_line(error)}")
-                else:
-                    yield future.result()
-        finally:
-            client.cancel(futures)
-
-
-def run_jobs(jobs, args, what):
-    """Do all files, and say what became of them.
-
-    Parameters
-    ----------
-    jobs : list of (Job, Outcome or None)
-        See `collect`.
-    args : argparse.Namespace
-    what : str
-        What is done, for the bar.
-
-    Returns
-    -------
-    status : int
-    finished : list of (Job, Outcome)
-    """
-    todo = [job for job, outcome in jobs if outcome is None]
-    njobs = min(args.jobs or THREADS, len(todo))
-    if njobs > 1 or args.scheduler:
-        todo = [replace(job, threads=1) for job in todo]
-    began = time.perf_counter()
-    summary = Summary()
-    with (
-        byte_progress(what, sum(job.nbytes for job in todo)) as advance,
-        contextlib.closing(outcomes(todo, njobs, args.scheduler, advance)) as results,
-    ):
-        for job, outcome in jobs:
-            summary.add(job, next(results) if outcome is None else outcome)
-    summary.close(time.perf_counter() - began)
-    return int(bool(summary.failed)), summary.finished
-
-
-# ---------------------------------------------------------------------------- what is said
-
-
-@dataclass
-class Summary:
-    """Lines for files as they are done, and a line for all of them."""
-
-    finished: list = field(default_factory=list)
-    failed: list = field(default_factory=list)
-    nskipped: int = 0
-
-    def add(self, job, outcome):
-        self.finished.append((job, outcome))
-        if outcome.error:
-            self.failed.append(job.source)
-            message = outcome.error.removeprefix(f"{job.source}: ")
-            print(f"fitscodecs: {job.source}: {message}", file=sys.stderr)
-        elif outcome.skipped:
-            self.nskipped += 1
-            print(f"{job.source}: skipped: {outcome.skipped}")
-        else:
-            print(file_line(job, outcome.report))
-
-    def close(self, seconds):
-        reports = [outcome.report for _, outcome in self.finished if outcome.report]
-        nfiles = len(self.finished)
-        if nfiles > 1:
-            parts = [f"{counted(len(reports), 'file')} done"]
-            if self.nskipped:
-                parts.append(f"{self.nskipped} skipped")
-            if reports:
-                nbytes = sum(report.in_nbytes for report in reports)
-                speed = f"{size_name(int(nbytes / max(seconds, 1e-9)))}/s"
-                parts.append(f"{sizes_text(reports)} in {seconds:.1f} s, {speed}")
-            print(", ".join(parts))
-        if self.failed and nfiles > 1:
-            failed = f"{len(self.failed)} of {nfiles} files failed: {', '.join(self.failed)}"
-            print(f"fitscodecs: {failed}", file=sys.stderr)
-
-
-def sizes_text(reports):
-    """Sizes before and after, and by how much the packed files are smaller."""
-    before = sum(report.in_nbytes for report in reports)
-    after = sum(report.out_nbytes for report in reports)
-    restored = any(hdu.what == "restored" for report in reports for hdu in report.hdus)
-    ratio = after / max(1, before) if restored else before / max(1, after)
-    return f"{size_name(before)} -> {size_name(after)} (ratio {ratio:.2f})"
-
-
-def file_line(job, report):
-    """What became of a file, in one line."""
-    arrow = "in place" if job.in_place else f"-> {job.target}"
-    parts = [f"{job.source} {arrow}: {sizes_text([report])}"]
-    for what in ("compressed", "restored"):
-        codecs = Counter(hdu.how for hdu in report.hdus if hdu.what == what)
-        if codecs:
-            names = ", ".join(codecs)
-            parts.append(f"{counted(codecs.total(), 'image')} {what} ({names})")
-    copied = [hdu for hdu in report.hdus if hdu.what == "copied"]
-    if copied:
-        parts.append(f"{counted(len(copied), 'HDU')} copied")
-    parts += [f"{hdu.label} {hdu.how}" for hdu in copied if hdu.how]
-    if report.lossy:
-        parts.append(f"LOSSY: {', '.join(report.lossy)}")
-    if job.delete:
-        parts.append("verified, original deleted")
-    return "; ".join([", ".join(parts[:2]), *parts[2:]])
-
-
-@contextlib.contextmanager
-def byte_progress(what, total):
-    """A function to call with numbers of bytes: a bar with speed and time on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda nbytes: None
-        return
-    from rich import progress
-    from rich.console import Console
-
-    bar = progress.Progress(
-        progress.TextColumn("{task.description}"), progress.BarColumn(), progress.DownloadColumn(),
-        progress.TransferSpeedColumn(), progress.TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty(),
-    )  # fmt: skip
-    with bar:
-        task = bar.add_task(what, total=max(1, total))
-        yield lambda nbytes: bar.advance(task, nbytes)

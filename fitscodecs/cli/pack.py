@@ -18,8 +18,9 @@ from dataclasses import replace
 
 from ..codecs import CODECS, Quantize, codec_class
 from ..pack import PackOptions, pack_file
+from .batch import run_jobs
 from .failures import CommandError, each_file
-from .jobs import add_common, add_delete, collect, found, run_jobs, tiles
+from .jobs import add_common, add_delete, collect, found, tiles
 from .trial import print_trial, saving
 
 EXAMPLES = """\

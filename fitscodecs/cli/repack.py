@@ -13,7 +13,8 @@ every *.fits, *.fit and *.fz in it that holds compressed images.
 import functools
 
 from ..repack import RepackOptions, repack_file
-from .jobs import add_common, add_delete, collect, run_jobs
+from .batch import run_jobs
+from .jobs import add_common, add_delete, collect
 from .pack import add_algorithms, add_tiles, chosen_codec
 
 EXAMPLES = """\

@@ -13,8 +13,9 @@ if all were.
 import os
 
 from ..pack import unpack_file
+from .batch import run_jobs
 from .failures import CommandError
-from .jobs import add_common, add_delete, collect, run_jobs
+from .jobs import add_common, add_delete, collect
 
 EXAMPLES = """\
   fitscodecs unpack image.fits.fz
