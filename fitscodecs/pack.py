@@ -158,6 +158,37 @@ def named(hdu, error):
     return error if text.startswith(hdu.label) else type(error)(f"{hdu.label}: {text}")
 
 
+def convert_file(source_path, target_path, convert_hdu, overwrite, check, hdus_of=walk):
+    """Convert the HDUs of a file one by one, and keep what follows them.
+
+    Parameters
+    ----------
+    source_path, target_path, overwrite, check
+        See `pack_file`.
+    convert_hdu : callable
+        Called with the source, an HDU and the file to write it to; gives an `HDUReport`.
+    hdus_of : callable
+        Gives the HDUs of a source.
+
+    Returns
+    -------
+    Report
+    """
+    source = open_source(source_path)
+    report = Report(os.fspath(source_path), os.fspath(target_path), in_nbytes=source.size)
+    try:
+        with replacing(target_path, overwrite) as file:
+            stop = 0
+            for hdu in hdus_of(source):
+                report.hdus.append(convert_hdu(source, hdu, file))
+                stop = hdu.stop
+            copy_rest(source, stop, file)
+            finish(report, file, check)
+    finally:
+        source.close()
+    return report
+
+
 # ---------------------------------------------------------------------------- pack
 
 
@@ -206,19 +237,11 @@ def pack_file(source_path, target_path, options, overwrite=False, threads=None, 
     FitsCodecsError
         If an image cannot be compressed as wanted. Nothing is written then.
     """
-    source = open_source(source_path)
-    report = Report(os.fspath(source_path), os.fspath(target_path), in_nbytes=source.size)
-    try:
-        with replacing(target_path, overwrite) as file:
-            stop = 0
-            for hdu in walk(source):
-                report.hdus.append(pack_hdu(source, hdu, file, options, threads, done))
-                stop = hdu.stop
-            copy_rest(source, stop, file)
-            finish(report, file, check)
-    finally:
-        source.close()
-    return report
+
+    def convert(source, hdu, file):
+        return pack_hdu(source, hdu, file, options, threads, done)
+
+    return convert_file(source_path, target_path, convert, overwrite, check)
 
 
 def finish(report, file, check):
@@ -283,36 +306,35 @@ def unpack_file(source_path, target_path, overwrite=False, threads=None, done=No
     -------
     Report
     """
-    source = open_source(source_path)
-    report = Report(os.fspath(source_path), os.fspath(target_path), in_nbytes=source.size)
-    try:
-        hdus = original_hdus(source)
-        with replacing(target_path, overwrite) as file:
-            for i, hdu in enumerate(hdus):
-                report.hdus.append(unpack_hdu(source, hdu, i == 0, file, threads, done))
-            copy_rest(source, hdus[-1].stop, file)
-            finish(report, file, check)
-    finally:
-        source.close()
-    return report
+
+    def convert(source, hdu, file):
+        return unpack_hdu(source, hdu, file, threads, done)
+
+    return convert_file(source_path, target_path, convert, overwrite, check, original_hdus)
 
 
 def original_hdus(source):
     """The HDUs without the empty primary one that packing put before a primary image."""
     hdus = list(walk(source))
-    if len(hdus) > 1 and hdus[1].header.get("ZSIMPLE") is not None and not hdus[0].data_nbytes:
+    if len(hdus) > 1 and hdus[1].header.get("ZSIMPLE") is not None and says_nothing(hdus[0]):
         return hdus[1:]
     return hdus
 
 
-def unpack_hdu(source, hdu, is_first, file, threads, done):
+def says_nothing(hdu):
+    """Whether an HDU has no data, and no card that only its owner could have written."""
+    usual = ("SIMPLE", "BITPIX", "NAXIS", "EXTEND", "COMMENT", "CHECKSUM", "DATASUM", "")
+    return not hdu.data_nbytes and all(keyword_of(line) in usual for line in cards_of(hdu.raw))
+
+
+def unpack_hdu(source, hdu, file, threads, done):
     """Restore or copy one HDU."""
     before = file.tell()
     if not is_compressed(hdu.header):
         copy_hdu(source, hdu, file)
         return HDUReport(hdu.label, "copied", "", hdu.stop - hdu.start, file.tell() - before)
     image = TiledImage(source, hdu, scaled=False)
-    lines = restored_cards(cards_of(hdu.raw), primary=is_first)
+    lines = restored_cards(cards_of(hdu.raw), primary=before == 0)
     lossy = is_lossy(image)
     if lossy and any(keyword_of(line) in ("CHECKSUM", "DATASUM") for line in lines):
         write_with_checksums(image, lines, file, threads, done)

@@ -5,32 +5,26 @@ Quantized floats are not quantized again: the integers of each tile move from co
 scale, zero point, null integer, seed and row stay, so that every pixel is the same bit by bit.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from .atomic import replacing
 from .cards import card, cards_of, keyword_of, restored_cards
 from .codecs import Gzip1, TileCodec
 from .encode import EncodedTile, settle
 from .errors import EncodeError, FitsCodecsError
-from .hdu import walk
 from .header import is_compressed
 from .image import THREADS, TiledImage
 from .pack import (
     HDUReport,
     PackOptions,
-    Report,
+    convert_file,
     copy_hdu,
-    copy_rest,
-    finish,
     is_lossy,
     lossless_codec,
     named,
 )
-from .source import open_source
 from .table import COLUMNS
 from .writer import assemble, compress
 
@@ -125,19 +119,11 @@ def repack_file(source_path, target_path, options, overwrite=False, threads=None
     FitsCodecsError
         If an image cannot be compressed as wanted. Nothing is written then.
     """
-    source = open_source(source_path)
-    report = Report(os.fspath(source_path), os.fspath(target_path), in_nbytes=source.size)
-    try:
-        with replacing(target_path, overwrite) as file:
-            stop = 0
-            for hdu in walk(source):
-                report.hdus.append(repack_hdu(source, hdu, file, options, threads, done))
-                stop = hdu.stop
-            copy_rest(source, stop, file)
-            finish(report, file, check)
-    finally:
-        source.close()
-    return report
+
+    def convert(source, hdu, file):
+        return repack_hdu(source, hdu, file, options, threads, done)
+
+    return convert_file(source_path, target_path, convert, overwrite, check)
 
 
 def repack_hdu(source, hdu, file, options, threads, done):

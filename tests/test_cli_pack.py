@@ -743,3 +743,19 @@ def test_funpack_reads_ours(odd):
     assert run("pack", "-D", path) == 0
     subprocess.run([funpack, f"{path}.fz"], check=True)
     assert same_bits(fc.open(path, hdu=0)[...], fc.open(before, hdu=0)[...])
+
+
+def test_a_primary_that_says_something_stays(tmp_path):
+    """Cards in front of an image that was a primary one are not lost when it is restored."""
+    fits = pytest.importorskip("astropy.io.fits")
+    pixels = np.arange(120, dtype="i2").reshape(10, 12)
+    plain = tmp_path / "a.fits"
+    fits.PrimaryHDU(pixels).writeto(plain)
+    assert run("pack", plain) == 0
+    packed = tmp_path / "a.fits.fz"
+    with fits.open(packed, mode="update", disable_image_compression=True) as hdus:
+        hdus[0].header["OBSERVER"] = "somebody"
+    assert run("unpack", packed, "-o", tmp_path / "b.fits") == 0
+    with fits.open(tmp_path / "b.fits") as hdus:
+        assert hdus[0].header["OBSERVER"] == "somebody"
+        assert np.array_equal(hdus[1].data, pixels)
