@@ -2,12 +2,17 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import hashlib
+import itertools
 import os
 import re
 import shutil
 import socket
 
 __all__ = ["replacing"]
+
+LONGEST_NAME = 150
+counter = itertools.count()  # several threads may write the same file: the last one stays
 
 
 @contextlib.contextmanager
@@ -34,7 +39,7 @@ def replacing(path, overwrite=False):
     folder, name = os.path.split(path)
     folder = folder or "."
     remove_abandoned(folder, name)
-    part = os.path.join(folder, part_name(name, os.getpid()))
+    part = os.path.join(folder, f"{stem(name)}.{os.getpid()}-{next(counter)}.part")
     try:
         with open(part, "xb") as file:
             yield file
@@ -61,13 +66,16 @@ def host():
     return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
 
 
-def part_name(name, pid):
-    return f".{name}.{host()}.{pid}.part"
+def stem(name):
+    """How the parts of a file start, on this machine; short enough for any file system."""
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return f".{name}.{host()[:40]}"
 
 
 def remove_abandoned(folder, name):
     """Remove parts of this file whose process, on this machine, is gone."""
-    pattern = re.compile(re.escape(f".{name}.{host()}.") + r"(\d+)\.part")
+    pattern = re.compile(re.escape(stem(name)) + r"\.(\d+)-\d+\.part")
     for other in os.listdir(folder):
         match = pattern.fullmatch(other)
         if match and not is_alive(int(match[1])):
@@ -76,8 +84,6 @@ def remove_abandoned(folder, name):
 
 
 def is_alive(pid):
-    if pid == os.getpid():
-        return False  # this process writes one part of a file at a time
     if os.name != "posix":
         return True  # there is no way to ask that does no harm
     try:

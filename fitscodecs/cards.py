@@ -9,7 +9,7 @@ other card as it is, byte for byte and in order.
 import re
 
 from .errors import EncodeError
-from .header import BLOCK, CARD
+from .header import BLOCK, CARD, parse_value
 
 __all__ = ["card", "cards_of", "compressed_cards", "header_block", "keyword_of", "restored_cards"]
 
@@ -49,12 +49,28 @@ def card(keyword, value, comment=""):
         text = str(value).rjust(20)
     elif isinstance(value, float):
         text = float_text(value).rjust(20)
+    elif isinstance(value, str):
+        text = ("'" + value.replace("'", "''").ljust(8) + "'").ljust(20)
     else:
-        text = ("'" + str(value).replace("'", "''").ljust(8) + "'").ljust(20)
+        raise EncodeError(f"card {keyword} = {value!r}: wanted a bool, int, float or str")
     line = f"{keyword:8}= {text}" + (f" / {comment}" if comment else "")
     if len(keyword) > 8 or len(f"{keyword:8}= {text}") > CARD:
         raise EncodeError(f"card {keyword} = {value!r} is longer than {CARD} characters")
-    return line.ljust(CARD)[:CARD].encode("ascii", "replace")
+    return printable(keyword, line)
+
+
+def commentary(keyword, text):
+    """One card of 80 bytes without a value: COMMENT or HISTORY."""
+    if len(str(text)) > CARD - 8:
+        raise EncodeError(f"{keyword} of {len(str(text))} characters, wanted {CARD - 8} or less")
+    return printable(keyword, f"{keyword:8}{text}")
+
+
+def printable(keyword, line):
+    """A card as bytes, if all its characters are ones that a header may hold."""
+    if not all(" " <= c <= "~" for c in line):
+        raise EncodeError(f"card {keyword} has characters that a header cannot hold: {line!r}")
+    return line.ljust(CARD)[:CARD].encode("ascii")
 
 
 def float_text(value):
@@ -124,6 +140,12 @@ def restored_cards(lines, primary=None):
     primary : bool, optional
         Whether the image will be the primary HDU; by default it is what it was before.
     """
+    names = {ORIGINAL.get(keyword_of(line), "") for line in lines}
+    if primary is None:
+        primary = "SIMPLE" in names
+    head = ["SIMPLE" if primary else "XTENSION", "BITPIX", "NAXIS"]
+    if not primary:  # where the standard wants them; a primary image may have them anywhere
+        head += ["PCOUNT", "GCOUNT"]
     structure, rest = {}, []
     for line in lines:
         keyword = keyword_of(line)
@@ -131,33 +153,27 @@ def restored_cards(lines, primary=None):
             structure.setdefault(keyword[1:], renamed(line, keyword[1:]))
         elif keyword in ORIGINAL:
             name = ORIGINAL[keyword]
-            if name in ("EXTEND", "BLOCKED", "CHECKSUM", "DATASUM"):
-                rest.append(renamed(line, name))
-            else:
+            if name in head:
                 structure.setdefault(name, renamed(line, name))
+            elif name not in ("SIMPLE", "XTENSION"):
+                rest.append(renamed(line, name))
         elif not (OF_THE_TABLE.fullmatch(keyword) or OF_THE_COMPRESSION.fullmatch(keyword)
                   or is_default_extname(line)):  # fmt: skip
             rest.append(line)
-    if primary is not None and primary != ("SIMPLE" in structure):
-        structure.pop("SIMPLE", None)
-        structure.pop("XTENSION", None)
-        if primary:
-            structure["SIMPLE"] = card("SIMPLE", True, "conforms to FITS standard")
-            structure.pop("PCOUNT", None)
-            structure.pop("GCOUNT", None)
-    if "SIMPLE" not in structure:
-        structure.setdefault("XTENSION", card("XTENSION", "IMAGE", "image extension"))
-        structure.setdefault("PCOUNT", card("PCOUNT", 0, "number of parameters"))
-        structure.setdefault("GCOUNT", card("GCOUNT", 1, "number of groups"))
+    for line in (card("SIMPLE", True, "conforms to FITS standard"),
+                 card("XTENSION", "IMAGE", "image extension"),
+                 card("PCOUNT", 0, "number of parameters"),
+                 card("GCOUNT", 1, "number of groups")):  # fmt: skip
+        if keyword_of(line) in head:
+            structure.setdefault(keyword_of(line), line)
     lengths = sorted((k for k in structure if re.fullmatch(r"NAXIS\d+", k)),
                      key=lambda k: int(k[5:]))  # fmt: skip
-    order = ["SIMPLE" if "SIMPLE" in structure else "XTENSION", "BITPIX", "NAXIS", *lengths]
-    order += ["PCOUNT", "GCOUNT"]
-    head = [structure[k] for k in order if k in structure]
-    known = {keyword_of(line) for line in head}
-    return head + [line for line in rest if keyword_of(line) not in known]
+    order = [*head[:3], *lengths, *head[3:]]
+    return [structure[k] for k in order if k in structure] + rest
 
 
 def is_default_extname(line):
     """Whether a writer put this name where the image had none."""
-    return keyword_of(line) == "EXTNAME" and DEFAULT_EXTNAME.encode() in line[10:32]
+    if keyword_of(line) != "EXTNAME":
+        return False
+    return parse_value(line[10:].decode("latin-1")) == DEFAULT_EXTNAME

@@ -3,6 +3,7 @@
 
 import contextvars
 import math
+import operator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -185,6 +186,8 @@ def settle(shape, dtype, compression=None, quantize=None, tile_shape=None, scale
                           "stream would change; use SUBTRACTIVE_DITHER_1")  # fmt: skip
     if scale_request is not None and "scale" not in codec.per_tile:
         raise EncodeError(f"{name} has no scale")
+    if scale_request is not None and not abs(scale_request) < 2**31:
+        raise EncodeError(f"scale {scale_request}, wanted a number below 2**31")
     tile_shape = chosen_tiles(codec, shape, tile_shape)
     if unsigned is None:
         unsigned = dtype == np.uint16
@@ -225,7 +228,10 @@ def chosen_tiles(codec, shape, tile_shape):
     """Tiles within the image; EncodeError if the codec cannot hold them all."""
     if tile_shape is None:
         tile_shape = codec.tile_shape or codec.default_tile_shape(shape)
-    tile_shape = tuple(int(n) for n in tile_shape)
+    try:
+        tile_shape = tuple(operator.index(n) for n in tile_shape)
+    except TypeError:
+        raise EncodeError(f"tile_shape {tile_shape!r}, wanted integers") from None
     if len(tile_shape) != len(shape) or any(n < 1 for n in tile_shape):
         raise EncodeError(f"tile_shape {tile_shape}, wanted {len(shape)} positive lengths")
     tile_shape = tuple(min(t, n) for t, n in zip(tile_shape, shape, strict=True))
@@ -292,8 +298,10 @@ def encode_tile(settings, array, row, corner, shape):
     """Encode one tile, given by its first pixel and its shape."""
     where = tuple(slice(a, a + n) for a, n in zip(corner, shape, strict=True))
     tile = np.ascontiguousarray(array[where], settings.dtype)
+    seen = tile.view()
+    seen.flags.writeable = False  # it may be the caller's own memory
     context = EncodeContext(row=row, shape=shape, dtype=settings.dtype, position=corner,
-                            pixels=tile)  # fmt: skip
+                            pixels=seen)  # fmt: skip
     options = options_of(context, f"tile {row}")
     codec = settings.compression.adjusted(options)
     if settings.quantize is not None:
@@ -338,4 +346,6 @@ def scaled_codec(settings, codec, pixels, undefined):
     if request is None:
         return codec
     wanted = request * noise(pixels) if request > 0 else -request
+    if not wanted < 2**31 - 1:
+        raise EncodeError(f"a scale of {wanted:g} for this tile, wanted less than 2**31")
     return replace(codec, scale=int(np.float32(wanted) + np.float32(0.5)))

@@ -5,12 +5,20 @@ Everything here can be pickled, so that files can be spread over processes and m
 """
 
 import os
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .atomic import replacing
-from .cards import card, cards_of, header_block, keyword_of, restored_cards
+from .cards import (
+    card,
+    cards_of,
+    compressed_cards,
+    header_block,
+    keyword_of,
+    restored_cards,
+)
 from .checksum import checksum_text, ones_sum
 from .codecs import Gzip2, Quantize, TileCodec, codec_class
 from .encode import settle
@@ -24,6 +32,11 @@ from .writer import PRIMARY, compress
 __all__ = ["HDUReport", "PackOptions", "Report", "pack_file", "unpack_file"]
 
 CHUNK = 2**24
+# The comment that cfitsio puts into every primary header.
+ABOUT_FITS = re.compile(
+    rb"COMMENT   (FITS \(Flexible Image Transport System\) format is defined in 'Astronomy"
+    rb"|and Astrophysics', volume 376, page 359; bibcode: 2001A&A...376..359H)"
+)
 # Mapped bytes that are read before the process lets go of them.
 RELEASE_NBYTES = 2**26
 # Pixels that unpacking decodes at a time.
@@ -252,15 +265,32 @@ def finish(report, file, check):
         check(file.name)
 
 
+def why_kept(hdu):
+    """Why an HDU is copied and not compressed; None if it is an image to compress."""
+    header = hdu.header
+    if header.get("ZTABLE") is True:
+        return "kept, a compressed table"
+    if is_compressed(header):
+        return "kept, compressed already"
+    if not (is_plain_image(header) and hdu.data_nbytes):
+        return ""
+    if header.get("PCOUNT", 0) != 0 or header.get("GCOUNT", 1) != 1:
+        return "kept, it holds more than an image"
+    lines = cards_of(hdu.raw)
+    if restored_cards(compressed_cards(lines), primary=hdu.index == 0) != lines:
+        return "kept, its cards could not be restored from those of a table"
+    return None
+
+
 def pack_hdu(source, hdu, file, options, threads, done):
     """Compress or copy one HDU."""
     before = file.tell()
-    if not (is_plain_image(hdu.header) and hdu.data_nbytes):
+    kept = why_kept(hdu)
+    if kept is not None:
         copy_hdu(source, hdu, file)
         if done is not None:
             done(hdu.data_nbytes)
-        kind = "kept, compressed already" if is_compressed(hdu.header) else ""
-        kind = "kept, a compressed table" if hdu.header.get("ZTABLE") is True else kind
+        kind = kept
         nbytes = file.tell() - before
         return HDUReport(hdu.label, "copied", kind, hdu.stop - hdu.start, nbytes)
     try:
@@ -316,15 +346,20 @@ def unpack_file(source_path, target_path, overwrite=False, threads=None, done=No
 def original_hdus(source):
     """The HDUs without the empty primary one that packing put before a primary image."""
     hdus = list(walk(source))
-    if len(hdus) > 1 and hdus[1].header.get("ZSIMPLE") is not None and says_nothing(hdus[0]):
-        return hdus[1:]
-    return hdus
+    if len(hdus) < 2 or not says_nothing(hdus[0]):
+        return hdus
+    second = hdus[1].header
+    was_primary = is_compressed(second) and second.get("ZSIMPLE") is not None
+    return hdus[1:] if was_primary else hdus
 
 
 def says_nothing(hdu):
     """Whether an HDU has no data, and no card that only its owner could have written."""
-    usual = ("SIMPLE", "BITPIX", "NAXIS", "EXTEND", "COMMENT", "CHECKSUM", "DATASUM", "")
-    return not hdu.data_nbytes and all(keyword_of(line) in usual for line in cards_of(hdu.raw))
+    usual = ("SIMPLE", "BITPIX", "NAXIS", "EXTEND", "CHECKSUM", "DATASUM")
+    return not hdu.data_nbytes and all(
+        keyword_of(line) in usual or not line.strip() or ABOUT_FITS.match(line)
+        for line in cards_of(hdu.raw)
+    )
 
 
 def unpack_hdu(source, hdu, file, threads, done):
@@ -354,7 +389,7 @@ def is_lossy(image):
         return True
     header = image.hdu.header
     values = {header.get(f"ZNAME{i}"): header.get(f"ZVAL{i}") for i in range(1, 10)}
-    return "scale" in image.codec.per_tile and values.get("SCALE", 0) not in (0, 1)
+    return "scale" in image.codec.per_tile and values.get("SCALE", 0) != 0
 
 
 def slabs(image, threads):

@@ -1,6 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """From an array to the bytes of a compressed HDU, and to files of them."""
 
+import re
 import time
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from .cards import (
     DEFAULT_EXTNAME,
     card,
     cards_of,
+    commentary,
     compressed_cards,
     header_block,
     keyword_of,
@@ -58,7 +60,19 @@ def header_lines(header):
         return cards_of(bytes(header))
     if hasattr(header, "tostring"):
         return cards_of(header.tostring(endcard=True, padding=False).encode("latin-1"))
-    return [card(keyword, value) for keyword, value in dict(header).items()]
+    return [line for keyword, value in dict(header).items() for line in lines_of(keyword, value)]
+
+
+def lines_of(keyword, value):
+    """The cards of an item of a mapping: a value, or a value and a comment."""
+    keyword = str(keyword).upper()
+    if keyword in ("COMMENT", "HISTORY"):
+        texts = [value] if isinstance(value, str) else list(value)
+        return [commentary(keyword, text) for text in texts]
+    value, comment = value if isinstance(value, tuple) and len(value) == 2 else (value, "")
+    if keyword in ("END", "CONTINUE", "HIERARCH", "") or not re.fullmatch("[A-Z0-9_-]+", keyword):
+        raise EncodeError(f"{keyword!r} is no keyword for a value; use an astropy Header for more")
+    return [card(keyword, value.item() if isinstance(value, np.generic) else value, comment)]
 
 
 def image_lines(shape, dtype, header=None):
@@ -223,7 +237,7 @@ def quantization_cards(settings):
         f"'{quantize.method}' / Pixel Quantization Algorithm",
     ]
     result = [card("ZQUANTIZ", quantize.method, "quantization of floats")]
-    result += [f"HISTORY {line}".ljust(80)[:80].encode() for line in history]
+    result += [commentary("HISTORY", line) for line in history]
     if quantize.dither:
         result.append(card("ZDITHER0", quantize.seed, "seed of the dither values"))
     return result
@@ -278,9 +292,20 @@ def assemble(settings, tiles, lines, quantization=None):
 # ---------------------------------------------------------------------------- for users
 
 
+def without_mask(array):
+    """The array; masked pixels of floats are NaN."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return np.asanyarray(array)
+    if not np.ma.is_masked(array):
+        return array.data
+    if array.dtype.kind != "f":
+        raise EncodeError(f"masked pixels of {array.dtype}: fill them, and say BLANK in the header")
+    return array.filled(np.nan)
+
+
 def prepared(array, header, compression, tile_shape, quantize):
     """Settings and cards for an array; all that can be refused before work starts, is."""
-    array = np.asanyarray(array)
+    array = without_mask(array)
     blank = None
     lines = image_lines(array.shape, array.dtype, header)
     for line in lines:

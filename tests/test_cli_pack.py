@@ -466,7 +466,7 @@ def wait_for(condition):
 
 def worker_of(part):
     """The number of the process that writes a part of a file."""
-    return int(part.name.split(".")[-2])
+    return int(part.name.split(".")[-2].partition("-")[0])
 
 
 def is_running(pid):
@@ -759,3 +759,120 @@ def test_a_primary_that_says_something_stays(tmp_path):
     with fits.open(tmp_path / "b.fits") as hdus:
         assert hdus[0].header["OBSERVER"] == "somebody"
         assert np.array_equal(hdus[1].data, pixels)
+
+
+def image_lines_of(*cards):
+    """A plain extension with these cards, behind an empty primary HDU."""
+    from fitscodecs.cards import card, header_block
+    from fitscodecs.writer import PRIMARY
+
+    lines = [card(*c) if isinstance(c, tuple) else c for c in cards]
+    return PRIMARY + header_block(lines)
+
+
+IMAGE = [("XTENSION", "IMAGE"), ("BITPIX", 16), ("NAXIS", 2), ("NAXIS1", 4), ("NAXIS2", 3)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [("PCOUNT", 7), ("GCOUNT", 1)],
+        [("PCOUNT", 0), ("GCOUNT", 2)],
+        [("PCOUNT", 0), ("GCOUNT", 1), ("TTYPE1", "mine")],
+        [("PCOUNT", 0), ("GCOUNT", 1), ("ZSCALE", 2.0)],
+        [("PCOUNT", 0), ("GCOUNT", 1), ("EXTNAME", "COMPRESSED_IMAGE")],
+    ],
+)
+def test_images_that_a_table_cannot_stand_for(tmp_path, more, capsys):
+    """Pixels or cards that could not be restored: the HDU is copied as it is, and that is said."""
+    path = tmp_path / "a.fits"
+    raw = image_lines_of(*IMAGE, *more) + np.arange(30, dtype=">i2").tobytes()
+    path.write_bytes(raw + bytes(-len(raw) % 2880))
+    before = path.read_bytes()
+    assert run("pack", path, "--algorithm", "rice") == 0
+    said = capsys.readouterr().out
+    assert "kept" in said or "copied" in said or "skipped" in said
+    packed = tmp_path / "a.fits.fz"
+    if packed.exists():
+        assert packed.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["X_COMPRESSED_IMAGE", "COMPRESSED_IMAGE_2", "SCI"])
+def test_names_like_the_default_stay(tmp_path, name):
+    path = tmp_path / "a.fits"
+    raw = image_lines_of(*IMAGE, ("PCOUNT", 0), ("GCOUNT", 1), ("EXTNAME", name))
+    raw += np.arange(12, dtype=">i2").tobytes()
+    path.write_bytes(raw + bytes(-len(raw) % 2880))
+    before = path.read_bytes()
+    assert run("pack", path, "-D") == 0
+    assert run("unpack", tmp_path / "a.fits.fz") == 0
+    assert path.read_bytes() == before
+
+
+def test_order_of_cards_of_a_primary(tmp_path):
+    """PCOUNT and GCOUNT of a primary image may stand anywhere, and stay there."""
+    from fitscodecs.cards import card, header_block
+
+    cards = [("SIMPLE", True), ("BITPIX", 16), ("NAXIS", 1), ("NAXIS1", 12), ("EXTEND", True),
+             ("OBJECT", "x"), ("PCOUNT", 0), ("GCOUNT", 1), ("TAIL", 2)]  # fmt: skip
+    path = tmp_path / "a.fits"
+    raw = header_block([card(*c) for c in cards]) + np.arange(12, dtype=">i2").tobytes()
+    path.write_bytes(raw + bytes(-len(raw) % 2880))
+    before = path.read_bytes()
+    assert run("pack", path, "-D") == 0
+    assert run("unpack", tmp_path / "a.fits.fz") == 0
+    assert path.read_bytes() == before
+
+
+def test_comment_of_an_owner_is_no_boilerplate(tmp_path):
+    fits = pytest.importorskip("astropy.io.fits")
+    packed = tmp_path / "a.fits.fz"
+    primary = fits.PrimaryHDU()
+    primary.header.add_comment("precious")
+    image = fits.CompImageHDU(np.zeros((5, 6), "i2"), header=fits.PrimaryHDU(np.zeros(3)).header)
+    fits.HDUList([primary, image]).writeto(packed)
+    assert run("unpack", packed) == 0
+    with fits.open(tmp_path / "a.fits") as hdus:
+        assert list(hdus[0].header["COMMENT"]) == ["precious"]
+
+
+def test_checksums_after_a_lossy_scale_of_one(tmp_path):
+    fits = pytest.importorskip("astropy.io.fits")
+    path = tmp_path / "a.fits"
+    pixels = np.random.default_rng(1).normal(120, 20, (64, 64)).astype("i2")
+    fits.PrimaryHDU(pixels).writeto(path, checksum=True)
+    assert run("pack", "--hcompress", "-s", "1", path) == 0
+    assert run("unpack", tmp_path / "a.fits.fz", "-o", tmp_path / "b.fits") == 0
+    with fits.open(tmp_path / "b.fits", checksum=True) as hdus:  # a wrong one is a warning
+        assert abs(hdus[0].data - pixels).max() > 0
+
+
+def test_a_source_is_no_target(tmp_path):
+    """Files of one name from two folders: the second is not destroyed by the first."""
+    plain = sample("int16", (20, 30))
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        fc.write(tmp_path / folder / "a.fits.fz", plain + len(folder))
+    plain_two = (tmp_path / "two" / "a.fits.fz").read_bytes()
+    status = run("repack", "--algorithm", "gzip2", tmp_path / "one" / "a.fits.fz",
+                 tmp_path / "two" / "a.fits.fz", "-o", tmp_path / "two", "--overwrite")  # fmt: skip
+    assert status == 1
+    assert (tmp_path / "two" / "a.fits.fz").read_bytes() == plain_two
+
+
+def test_threads_that_write_one_file(tmp_path):
+    """The file is always a whole one, and nothing is left over."""
+    import threading
+
+    path = tmp_path / "a.fits"
+    images = [np.full((60, 60), k, "i2") for k in range(4)]
+    threads = [threading.Thread(target=fc.write, args=(path, image), kwargs={"overwrite": True})
+               for image in images for _ in range(5)]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        if path.exists():
+            assert len(np.unique(fc.open(path)[...])) == 1
+    for thread in threads:
+        thread.join()
+    assert list(tmp_path.iterdir()) == [path]

@@ -369,3 +369,52 @@ def test_chunks_of_a_sum_may_be_cut_anywhere():
     want = ones_sum([raw])
     for cut in (1, 2, 3, 5, 499, 997):
         assert ones_sum([raw[:cut], raw[cut : cut + 1], raw[cut + 1 :]]) == want
+
+
+def test_headers_from_mappings():
+    hdu = fc.encode_image(np.zeros((3, 4), "i2"), {
+        "a": np.float64(1.5), "B": np.int64(5), "C": np.bool_(True), "D": (2.5, "a comment"),
+        "COMMENT": ["one", "two"], "HISTORY": "three",
+    })  # fmt: skip
+    fits = pytest.importorskip("astropy.io.fits")
+    header = fits.Header.fromstring(hdu[: 5 * 2880].decode("latin-1"))
+    assert [header[k] for k in "ABCD"] == [1.5, 5, True, 2.5]
+    assert header.comments["D"] == "a comment"
+    assert list(header["COMMENT"]) == ["one", "two"]
+    assert list(header["HISTORY"]) == ["three"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"A": None}, {"A": 1j}, {"A": [1]}, {"A": "café"}, {"A": "a\nb"}, {"END": 5}, {"A=": 2},
+     {"A B": 1}, {"CONTINUE": "x"}, {"": 1}, {"COMMENT": "x" * 80}],
+)  # fmt: skip
+def test_bad_headers_from_mappings(header):
+    with pytest.raises(fc.EncodeError):
+        fc.encode_image(np.zeros((3, 4), "i2"), header)
+
+
+def test_masked_arrays():
+    pixels = np.ma.masked_greater(np.arange(12, dtype="f4").reshape(3, 4), 7)
+    got = fc.open(empty_primary() + fc.encode_image(pixels))[...]
+    assert same_bits(got, pixels.filled(np.nan))
+    with pytest.raises(fc.EncodeError, match="masked pixels"):
+        fc.encode_image(np.ma.masked_greater(np.arange(12), 7))
+    assert fc.encode_image(np.ma.array([1, 2])) == fc.encode_image(np.array([1, 2]))
+
+
+def test_options_cannot_change_the_array():
+    array = np.ones((20, 30), "f4")
+
+    def spoil(context):
+        context.pixels[...] = 0
+
+    with fc.tile_options(spoil), pytest.raises(ValueError, match="read-only"):
+        fc.encode_image(array)
+    assert (array == 1).all()
+
+
+@pytest.mark.parametrize("request_", [float("nan"), float("inf"), 1e30, -1e30])
+def test_impossible_scales(request_):
+    with pytest.raises(fc.EncodeError, match="scale"):
+        settle((64, 64), "i2", "HCOMPRESS_1", scale_request=request_)

@@ -186,13 +186,15 @@ def collect(args, suffixes, target_name, convert, needs):
     into = args.output and (os.path.isdir(args.output) or args.output.endswith(("/", os.sep)))
     if args.output and not into and (len(files) > 1 or files[0][1]):
         raise CommandError(f"{args.output} is no folder, which many files need")
-    taken, jobs = {}, []
+    taken = {}
+    sources = {} if args.in_place else {os.path.realpath(f): f for f, _ in files if not is_url(f)}
+    jobs = []
     for source, in_folder in files:
         job = Job(source, source, convert, needs, in_folder, args.in_place,
                   getattr(args, "delete", False), args.overwrite)  # fmt: skip
         try:
             job = replace(job, target=target_of(args, source, into, target_name))
-            check_target(job, taken)
+            check_target(job, taken, sources)
             jobs.append((job, None))
         except (CommandError, OSError) as error:
             jobs.append((job, Outcome(error=one_line(error))))
@@ -212,13 +214,15 @@ def target_of(args, source, into, target_name):
     return os.path.join(args.output, os.path.basename(name)) if args.output else name
 
 
-def check_target(job, taken):
-    """Refuse targets that are there, that are the source, or that another job writes."""
+def check_target(job, taken, sources):
+    """Refuse targets that are there, that are a source, or that another job writes."""
     if is_url(job.source) and job.delete:
         raise CommandError("a URL cannot be deleted")
     place = os.path.realpath(job.target)
     if place in taken:
         raise CommandError(f"{job.target} is what {taken[place]} becomes already")
+    if sources.get(place, job.source) != job.source:
+        raise CommandError(f"{job.target} is {sources[place]}, which is to be done as well")
     taken[place] = job.source
     if job.in_place:
         return
