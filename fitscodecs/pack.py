@@ -60,6 +60,8 @@ class PackOptions:
         See `Settings`.
     whole : bool
         One tile for each image, or for each plane of a cube.
+    as_cfitsio : bool
+        See `settle`.
     """
 
     compression: str | TileCodec | None = None
@@ -67,6 +69,7 @@ class PackOptions:
     quantize: Quantize | None = None
     scale_request: float | None = None
     whole: bool = False
+    as_cfitsio: bool = False
 
     def settings(self, image):
         """Settings for one plain image."""
@@ -82,6 +85,7 @@ class PackOptions:
             None if lossless else self.scale_request,
             blank=structure.scaling.blank if structure.scaling.has_blank else None,
             unsigned=structure.scaling.is_offset and structure.bitpix == 16,
+            as_cfitsio=self.as_cfitsio,
         )
 
     def tiles(self, shape):

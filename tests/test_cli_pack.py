@@ -450,9 +450,15 @@ def at_work(night):
     for i in range(4):
         write_plain(night / f"big{i}.fits", sample("int32", (2000, 1500), i))
     command = [sys.executable, "-m", "fitscodecs.cli", "pack", "-g2", "-D", night, "--jobs", "2"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    ) as process:
+    # A shell that starts the tests in the background has them, and their children, ignore SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
         wait_for(lambda: len(list(night.glob(".big*.part"))) == 2)
         yield process
 
@@ -876,3 +882,15 @@ def test_threads_that_write_one_file(tmp_path):
     for thread in threads:
         thread.join()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_like_fpack_writes_the_alias(tmp_path):
+    """Readers that do not know SUBTRACTIVE_DITHER_2 must not take the algorithm for granted."""
+    path = tmp_path / "a.fits"
+    pixels = sample("float32", (20, 100))
+    path.write_bytes(plain_hdu(pixels, primary=True))
+    for options, name in ((["--like-fpack", "-qz", "4"], "RICE_ONE"), (["-qz", "4"], "RICE_1")):
+        assert run("pack", path, *options, "--overwrite") == 0
+        with fc.open(tmp_path / "a.fits.fz") as image:
+            assert image.hdu.header["ZCMPTYPE"] == name
+            assert abs(image[...] - pixels).max() < 3

@@ -182,7 +182,9 @@ def pack_options(args):
         args.usage_error("-s and --smooth go with --hcompress")
     if args.smooth:
         codec = codec_class(codec)(smooth=1)
-    return PackOptions(codec, args.tiles, quantization(args), args.scale, args.whole)
+    return PackOptions(
+        codec, args.tiles, quantization(args), args.scale, args.whole, args.like_fpack
+    )
 
 
 def packed_name(path):
