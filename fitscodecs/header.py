@@ -30,6 +30,10 @@ BLOCK = 2880
 CARD = 80
 BITPIX = (8, 16, 32, 64, -32, -64)
 
+# What BLANK is in an image whose tiles have null integers of their own and whose header has none:
+# the end of the type that is the least likely to be a pixel. Floats need none.
+TILE_BLANK = {8: 2**8 - 1, 16: -(2**15), 32: -(2**31), 64: -(2**63), -32: None, -64: None}
+
 # Bytes of one element of a binary table column, by the letter of its TFORM (section 7.3.1).
 ELEMENT_NBYTES = {"L": 1, "B": 1, "A": 1, "I": 2, "J": 4, "K": 8, "E": 4, "D": 8, "C": 8, "M": 16}
 TFORM = re.compile(r"(\d*)([LXBIJKAEDCMPQ])(.?)")
@@ -229,11 +233,13 @@ def image_structure(header):
     raise HeaderError(f"found {kind} without pixels of an image, wanted an image HDU")
 
 
-def image_scaling(header, prefix, blank_keywords):
+def image_scaling(header, prefix, blank_keywords, blank_default=None):
     bitpix = integer(header, f"{prefix}BITPIX", low=-64, high=64)
     if bitpix not in BITPIX:
         raise HeaderError(f"{prefix}BITPIX is {bitpix}, wanted one of {BITPIX}")
     blank = next((header.get(k) for k in blank_keywords if header.get(k) is not None), None)
+    if blank is None and blank_default is not None:
+        blank = blank_default[bitpix]
     return Scaling(
         bitpix=bitpix,
         bscale=number(header, "BSCALE", 1.0),
@@ -285,9 +291,10 @@ def contiguous_tiles(shape, itemsize, target_nbytes=2**18):
 
 def compressed_structure(header):
     """Structure of a tile-compressed image, from the header of its table."""
-    scaling = image_scaling(header, "Z", ["BLANK", "ZBLANK"])
-    shape = image_shape(header, "ZNAXIS", 8)
     columns, row_nbytes = table_columns(header)
+    default = TILE_BLANK if "ZBLANK" in columns else None
+    scaling = image_scaling(header, "Z", ["BLANK", "ZBLANK"], default)
+    shape = image_shape(header, "ZNAXIS", 8)
     codec = tile_codec(header)
     if scaling.bitpix > 0 and scaling.bitpix not in codec.bitpix:
         raise HeaderError(

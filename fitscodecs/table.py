@@ -159,10 +159,11 @@ class TileTable:
                 return np.full(n, 0 if keyword is None else keyword, dtype)
             return values.astype(dtype)
 
-        blank = self._numbers("ZBLANK", tiles) if structure.quantize else None
+        blank = self._numbers("ZBLANK", tiles)
         if blank is not None and blank.dtype.kind == "f":  # any number; NaN is no integer
             blank = np.nan_to_num(blank.astype(np.float64)).clip(-(2.0**62), 2.0**62)
-        has_blank = np.full(n, blank is not None or structure.blank is not None, np.int64)
+        known = blank is not None or (structure.quantize and structure.blank is not None)
+        has_blank = np.full(n, bool(known), np.int64)
         return (
             filled(self._numbers("ZSCALE", tiles), structure.scale, np.float64),
             filled(self._numbers("ZZERO", tiles), structure.zero, np.float64),

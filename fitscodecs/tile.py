@@ -183,7 +183,23 @@ def decode_part(structure, entries, streams, plan, out):
         total[chosen] = decode_column(
             structure, column, entries.part(chosen), streams.part(chosen), plan.part(chosen), out
         )
+    unify_blanks(structure, entries, plan, out)
     return total
+
+
+def unify_blanks(structure, entries, plan, out):
+    """Give undefined pixels of integer tiles the null integer of the image.
+
+    A column ZBLANK says for each tile which integer stands for them there.
+    """
+    blank = structure.scaling.blank
+    if structure.bitpix < 0 or "ZBLANK" not in structure.columns:
+        return
+    info = np.iinfo(out.dtype)
+    for i in np.flatnonzero(entries.blank != blank) if info.min <= blank <= info.max else ():
+        corner = np.unravel_index(plan.offset[i], plan.out_shape)
+        tile = out[tuple(slice(a, a + n) for a, n in zip(corner, plan.count[i], strict=True))]
+        tile[tile == entries.blank[i]] = blank
 
 
 def tasks(plan, npixels_per_task):

@@ -1,0 +1,211 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""Pixels of a CompImageHDU: all tiles of a request in one batch.
+
+The functions whose names and arguments are astropy's take the place of astropy's own.
+"""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+from astropy.io.fits.hdu.compressed import _tiled_compression
+from astropy.utils.shapes import simplify_basic_index
+
+from ...codecs.buffers import allocate
+from ...errors import DecodeError
+from ...grid import plan
+from ...header import image_structure
+from ...image import THREADS
+from ...scaling import Scaling
+from ...source import coalesce
+from ...table import TileTable
+from ...tile import Streams, decode_tiles
+from .counting import count
+from .errors import as_astropy
+
+__all__ = ["decompress_image_data_section", "section_getitem", "stored_pixels", "tile_shape_of"]
+
+# Bytes between two streams that are better read than sought: for files that are not mapped, local
+# or remote. What is mapped costs nothing to bridge.
+GAP_NBYTES = 2**16
+DITHER_LENGTH = 10000
+
+
+def tile_shape_of(header):
+    """Tile shape of a compressed image in C order, with the standard's default (10.1.2).
+
+    Parameters
+    ----------
+    header : astropy.io.fits.Header
+        Of the table.
+
+    Returns
+    -------
+    ndarray of int
+        As `astropy.io.fits.hdu.compressed.utils._tile_shape`, which fails where ZTILEn is missing.
+    """
+    naxis = header["ZNAXIS"]
+    default = [1] * (naxis - 1) + [header["ZNAXIS1"]] if naxis else []
+    return np.array([header.get(f"ZTILE{naxis - k}", default[k]) for k in range(naxis)], dtype=int)
+
+
+class TableHeader:
+    """The header of a table as `image_structure` asks for it.
+
+    A ZDITHER0 that is no seed counts from the start of the dither table, as in astropy.
+    """
+
+    def __init__(self, header):
+        self.header = header
+
+    def __contains__(self, keyword):
+        return keyword in self.header
+
+    def get(self, keyword, default=None):
+        value = self.header.get(keyword, default)
+        if keyword == "ZDITHER0" and isinstance(value, int):
+            return (value - 1) % DITHER_LENGTH + 1
+        return value
+
+
+def integers_as_floats(structure):
+    """The structure with which floats are read that were stored as integers without a scale.
+
+    None for all other images. astropy writes such files at quantize_level 0.
+    """
+    floats = structure.bitpix < 0 and structure.quantize is None
+    if not floats or structure.bitpix in structure.codec.bitpix:
+        return None
+    return replace(structure, scaling=Scaling(bitpix=32))
+
+
+def file_lock(bintable):
+    """A lock for the file of an HDU: reading moves its position."""
+    file = bintable._file
+    return threading.Lock() if file is None else vars(file).setdefault(
+        "_fitscodecs_lock", threading.Lock()
+    )  # fmt: skip
+
+
+def fetch(bintable, table, entries):
+    """The streams of tiles, in as few reads as their places allow."""
+    file = bintable._file
+    mapped = bool(bintable._buffer) or (file is not None and file.memmap)
+    gap = 2**62 if mapped else GAP_NBYTES
+    ranges, which, begin = coalesce(entries.start, entries.start + entries.nbytes, gap)
+    buffers = []
+    for k, (start, stop) in enumerate(ranges):
+        try:
+            with file_lock(bintable):
+                raw = bintable._get_raw_data(stop - start, np.uint8, bintable._data_offset + start)
+        except (TypeError, ValueError) as error:  # of numpy: the file is shorter than that
+            tile = entries.tiles[np.flatnonzero(which == k)[0]]
+            raise DecodeError(
+                f"{table.place(tile)}: file ends before byte {bintable._data_offset + stop}, "
+                f"wanted {stop - start} bytes of compressed tiles"
+            ) from error
+        if raw is None:
+            raise DecodeError("the HDU has neither a file nor a buffer with compressed tiles")
+        buffers.append(raw)
+    return Streams(buffers, which, begin, entries.nbytes)
+
+
+def stored_pixels(bintable, compressed_data, header, ranges):
+    """Pixels as they are stored, before BSCALE, BZERO and BLANK.
+
+    Parameters
+    ----------
+    bintable : astropy.io.fits.BinTableHDU
+        Gives the bytes of the heap.
+    compressed_data : astropy.io.fits.FITS_rec
+        The rows of the table.
+    header : astropy.io.fits.Header
+        Of the table.
+    ranges : list of range
+        What is wanted along each axis, in C order.
+
+    Returns
+    -------
+    ndarray
+        Native, of the type of ZBITPIX.
+    """
+    _tiled_compression._check_compressed_header(header)
+    out_shape = tuple(len(r) for r in ranges)
+    out = allocate(out_shape, Scaling(bitpix=header["ZBITPIX"]).stored_dtype, "image")
+    if out.size == 0:
+        return out
+    structure = image_structure(TableHeader(header))
+    pieces = plan(structure.shape, structure.tile_shape, ranges)
+    table = TileTable(structure)
+    table.feed(0, np.ascontiguousarray(compressed_data.view(np.ndarray)).view(np.uint8))
+    entries = table.describe(pieces.tiles)
+    table.check(entries)
+    as_integers = integers_as_floats(structure)
+    try:
+        streams = fetch(bintable, table, entries)
+        if as_integers is None:
+            decode_tiles(structure, entries, streams, pieces, out, THREADS)
+        else:
+            integers = allocate(out_shape, as_integers.dtype, "image")
+            decode_tiles(as_integers, entries, streams, pieces, integers, THREADS)
+            out[...] = integers
+    except DecodeError as error:
+        raise as_astropy(error, str(error).startswith("GZIP")) from error
+    count(decoded=len(pieces))
+    return out
+
+
+def decompress_image_data_section(
+    compressed_data,
+    compression_type,
+    compressed_header,
+    bintable,
+    image_header,
+    first_tile_index,
+    last_tile_index,
+):
+    """Stored pixels of a block of tiles.
+
+    Parameters
+    ----------
+    compressed_data, compressed_header, bintable
+        See `stored_pixels`.
+    compression_type, image_header
+        Not needed: the header of the table says it all.
+    first_tile_index, last_tile_index : sequence of int
+        Tiles along each axis, the last included.
+
+    Returns
+    -------
+    ndarray
+    """
+    shape = [compressed_header[f"ZNAXIS{k}"] for k in range(compressed_header["ZNAXIS"], 0, -1)]
+    ranges = [
+        range(int(first) * int(t), min((int(last) + 1) * int(t), n))
+        for first, last, t, n in zip(first_tile_index, last_tile_index,
+                                     tile_shape_of(compressed_header), shape, strict=True)
+    ]  # fmt: skip
+    return stored_pixels(bintable, compressed_data, compressed_header, ranges)
+
+
+def section_getitem(section, index):
+    """Pixels of a section, scaled unless the HDU was opened without scaling.
+
+    Only the pixels that are asked for are stored; tiles are decoded whole where their algorithm
+    needs it.
+    """
+    hdu = section.hdu
+    bintable = hdu._bintable
+    if bintable is None:
+        return hdu.data[index]
+    index = simplify_basic_index(index, shape=section.shape)
+    ranges = [
+        range(*entry.indices(n)) if isinstance(entry, slice) else range(entry, entry + 1)
+        for entry, n in zip(index, section.shape, strict=True)
+    ]
+    with file_lock(bintable):
+        rows = bintable.data
+    array = stored_pixels(bintable, rows, bintable.header, ranges)
+    kept = [len(r) for r, e in zip(ranges, index, strict=True) if isinstance(e, slice)]
+    array = array.reshape(kept) if kept else array.reshape(())[()]
+    return array if hdu._do_not_scale_image_data else hdu._scale_data(array)

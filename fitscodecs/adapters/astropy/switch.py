@@ -1,0 +1,87 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""Put the adapter's functions in the place of astropy's, and back."""
+
+import contextlib
+import functools
+import threading
+
+from .names import find_seams
+
+__all__ = ["disable", "enable", "enabled", "is_enabled"]
+
+_lock = threading.RLock()
+_originals = []  # (holder, name, function) while the adapter is on
+
+
+def replacements(originals):
+    """The adapter's function for each name; those that go on to astropy's own get it from here."""
+    from . import reading, writing
+    from .keeping import keep_tiles
+
+    prewriteto = originals["_prewriteto"]
+
+    @functools.wraps(prewriteto)
+    def _prewriteto(self, inplace=False):
+        if not keep_tiles(self):
+            return prewriteto(self, inplace=inplace)
+        self._tmp_bintable = self._bintable
+        self._tmp_bintable._output_checksum = self._output_checksum
+        return self._tmp_bintable._prewriteto(inplace=inplace)
+
+    return {
+        "decompress_image_data_section": reading.decompress_image_data_section,
+        "compress_image_data": writing.compress_image_data,
+        "__getitem__": reading.section_getitem,
+        "_tile_shape": reading.tile_shape_of,
+        "_prewriteto": _prewriteto,
+    }
+
+
+def enable():
+    """Let every ``CompImageHDU`` of `astropy.io.fits` decode and encode with fitscodecs.
+
+    Images that are open already are included. Calling it again changes nothing.
+
+    Raises
+    ------
+    ImportError
+        If astropy is not installed, or is one whose private names are not known; astropy is left
+        as it is.
+    """
+    with _lock:
+        if _originals:
+            return
+        seams = find_seams()
+        ours = replacements({seam.name: function for seam, _, function in seams})
+        for seam, holder, function in seams:
+            _originals.append((holder, seam.name, function))
+            setattr(holder, seam.name, ours[seam.name])
+
+
+def disable():
+    """Give astropy its own functions back. Calling it again changes nothing."""
+    with _lock:
+        while _originals:
+            holder, name, function = _originals.pop()
+            setattr(holder, name, function)
+
+
+def is_enabled():
+    """Whether the adapter is on."""
+    return bool(_originals)
+
+
+@contextlib.contextmanager
+def enabled():
+    """The adapter, on for a ``with`` block of the whole process: all threads see it.
+
+    A block within a block, or within `enable`, leaves it on.
+    """
+    with _lock:
+        before = is_enabled()
+        enable()
+    try:
+        yield
+    finally:
+        if not before:
+            disable()

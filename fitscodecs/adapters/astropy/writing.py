@@ -1,0 +1,187 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""Tiles of a CompImageHDU, byte for byte as astropy writes them, made in one batch.
+
+Where astropy's own tiles do not give the pixels back (a lossy HCOMPRESS_1 tile with undefined
+pixels, some PLIO_1 masks) ours differ; see the documentation of the adapter.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from astropy.io.fits.hdu.compressed import _tiled_compression
+from astropy.utils.exceptions import AstropyUserWarning
+
+from ...codecs import Quantize
+from ...encode import Settings, encode_tiles
+from ...errors import EncodeError
+from ...header import tile_codec
+from ...image import THREADS
+from ...table import COLUMNS
+from .counting import count
+from .errors import encoding_as_astropy
+from .reading import DITHER_LENGTH, tile_shape_of
+
+__all__ = ["compress_image_data"]
+
+NULL_INTEGER = -2147483648  # what astropy writes for NaN
+DEFAULT_LEVEL = 4.0  # what a level of 0 means to the quantizer of the field
+METHODS = {"NONE": "NO_DITHER"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AstropyQuantize(Quantize):
+    """Quantization by astropy's rules.
+
+    The noise is that of the tile as one row, a NaN counts as the lowest value of its tile when
+    scale and zero point are found, and is stored as -2147483648.
+    """
+
+    def encode(self, buf, *, context=None):
+        tile = np.asarray(buf)
+        undefined = np.isnan(tile)
+        any_undefined = bool(undefined.any())
+        if any_undefined:
+            lowest = 0 if undefined.all() else np.nanmin(tile)
+            tile = np.where(undefined, tile.dtype.type(lowest), tile)
+        shape, context.shape = context.shape, (1, tile.size)
+        integers = super().encode(tile, context=context)
+        context.shape = shape
+        if any_undefined:
+            integers = np.array(integers).reshape(tile.shape)
+            integers[undefined] = context.blank = NULL_INTEGER
+        return integers
+
+
+def setting(header, name, default):
+    """The ZVAL of a ZNAME."""
+    return _tiled_compression._get_compression_setting(header, name, default)
+
+
+def compression_of(header):
+    """The codec that a table header asks for; its SCALE is the divisor itself."""
+    codec = tile_codec(header)
+    if "scale" not in codec.per_tile:
+        return codec
+    return replace(codec, scale=max(0, int(setting(header, "SCALE", 0))))
+
+
+def quantization_of(header):
+    """The quantization that a table header asks for."""
+    method = header.get("ZQUANTIZ", "NO_DITHER")
+    return AstropyQuantize(
+        level=setting(header, "noisebit", 0) or DEFAULT_LEVEL,
+        method=METHODS.get(method, method),
+        seed=(int(header.get("ZDITHER0", 1)) - 1) % DITHER_LENGTH + 1,
+    )
+
+
+def narrowed(array, compression_type, codec, header):
+    """64-bit integers as 32-bit ones, for an algorithm that has no others.
+
+    The header is changed with the array.
+    """
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or 64 in codec.bitpix:
+        return array
+    dtype = np.dtype(f"{array.dtype.kind}4")
+    info = np.iinfo(dtype)
+    refusal = f"{compression_type} compression doesn't support 64 integers, "
+    if array.size and not (info.min <= array.min() and array.max() <= info.max):
+        raise ValueError(
+            refusal + "but data cannot be converted to 32 bits without overflow: "
+            f"found {array.min()} to {array.max()}, wanted {info.min} to {info.max}"
+        )
+    header["ZBITPIX"] = 32
+    if dtype.kind == "u":
+        header["BZERO"] = 2**31
+    warnings.warn(refusal + "data has been converted to 32 bits", AstropyUserWarning, stacklevel=2)
+    return array.astype(dtype)
+
+
+def settings_of(array, header, quantized):
+    """How to compress an array as the header of its table says, and the array to compress."""
+    codec = compression_of(header)
+    if array.dtype.kind == "f" and not quantized and -8 * array.dtype.itemsize not in codec.bitpix:
+        # Floats at quantize_level 0 in an algorithm that has integers only: their whole parts.
+        array = array.astype(codec.stored_dtype().newbyteorder("="))
+    settings = Settings(
+        shape=array.shape,
+        tile_shape=tuple(int(n) for n in np.minimum(tile_shape_of(header), array.shape)),
+        dtype=array.dtype.newbyteorder("="),
+        compression=codec,
+        quantize=quantization_of(header) if quantized and array.dtype.kind == "f" else None,
+        blank=header.get("BLANK") if array.dtype.kind != "f" else None,
+    )
+    return settings, array
+
+
+def table_rows(tiles, dtype, itemsize):
+    """The rows of the table.
+
+    Parameters
+    ----------
+    tiles : list of EncodedTile
+    dtype : numpy.dtype
+        Of a row.
+    itemsize : int
+        Bytes of one element of the heap in COMPRESSED_DATA.
+    """
+    rows = np.zeros(len(tiles), dtype)
+    nbytes = np.array([len(tile.stream) for tile in tiles], np.int64)
+    offset = np.concatenate(([0], np.cumsum(nbytes)[:-1]))
+    largest = np.iinfo(rows[COLUMNS[0]].dtype).max
+    if offset[-1] > largest:
+        raise EncodeError(
+            f"compressed tiles of {offset[-1] + nbytes[-1]} bytes, wanted at most {largest}: the "
+            "descriptors of this table have 32 bits"
+        )
+    column = np.array([tile.column for tile in tiles])
+    for i, name in enumerate(COLUMNS):
+        here = column == i
+        if here.any():
+            rows[name][here, 0] = nbytes[here] // (itemsize if i == 0 else 1)
+            rows[name][here, 1] = offset[here]
+    if "ZSCALE" in rows.dtype.names:
+        rows["ZSCALE"] = [tile.scale for tile in tiles]
+        rows["ZZERO"] = [tile.zero for tile in tiles]
+    return rows
+
+
+def compress_image_data(image_data, compression_type, compressed_header, compressed_coldefs):
+    """Compress an image into the data unit of its table.
+
+    Parameters
+    ----------
+    image_data : ndarray
+    compression_type : str
+        ZCMPTYPE, as errors and warnings name it.
+    compressed_header : astropy.io.fits.Header
+        Of the table. ZBLANK is set if NaN was stored as an integer, ZBITPIX and BZERO if 64-bit
+        integers were narrowed.
+    compressed_coldefs : astropy.io.fits.ColDefs
+        The columns of the table.
+
+    Returns
+    -------
+    bytes
+        The rows, then the heap.
+    """
+    if not isinstance(image_data, np.ndarray):
+        raise TypeError("Image data must be a numpy.ndarray")
+    _tiled_compression._check_compressed_header(compressed_header)
+    codec = compression_of(compressed_header)
+    kind, itemsize = image_data.dtype.kind, image_data.dtype.itemsize
+    if not codec.holds_negative and kind == "u" and itemsize > 1:
+        raise ValueError(
+            f"{compression_type} compression does not support unsigned integers larger than 8 bits"
+        )
+    array = narrowed(image_data, compression_type, codec, compressed_header)
+    dtype = compressed_coldefs.dtype.newbyteorder(">")
+    settings, array = settings_of(array, compressed_header, "ZSCALE" in dtype.names)
+    with encoding_as_astropy(codec):
+        tiles = encode_tiles(settings, array, THREADS)
+    if any(tile.has_nan for tile in tiles):
+        compressed_header["ZBLANK"] = NULL_INTEGER
+    rows = table_rows(tiles, dtype, {"B": 1, "I": 2}[codec.heap_letter])
+    count(encoded=len(tiles))
+    return b"".join([rows.tobytes(), *(tile.stream for tile in tiles)])
