@@ -21,12 +21,12 @@ def replacements(originals):
     prewriteto = originals["_prewriteto"]
 
     @functools.wraps(prewriteto)
-    def _prewriteto(self, inplace=False):
+    def _prewriteto(self, *args, **kwargs):
         if not keep_tiles(self):
-            return prewriteto(self, inplace=inplace)
+            return prewriteto(self, *args, **kwargs)
         self._tmp_bintable = self._bintable
         self._tmp_bintable._output_checksum = self._output_checksum
-        return self._tmp_bintable._prewriteto(inplace=inplace)
+        return self._tmp_bintable._prewriteto(*args, **kwargs)
 
     return {
         "decompress_image_data_section": reading.decompress_image_data_section,
