@@ -226,16 +226,19 @@ class UrlSource(Source):
         self.storage_options = dict(storage_options or {})
         with reading(url):
             self.fs, self.path = url_to_fs(url, **self.storage_options)
-        self._size = None
+        self._info = None
+
+    @property
+    def info(self):
+        """What the file system tells of the file without its contents, asked for once."""
+        if self._info is None:
+            with reading(self.url):
+                self._info = self.fs.info(self.path)
+        return self._info
 
     @property
     def size(self):
-        if self.whole is not None:
-            return len(self.whole)
-        if self._size is None:
-            with reading(self.url):
-                self._size = self.fs.size(self.path)
-        return self._size
+        return len(self.whole) if self.whole is not None else self.info.get("size")
 
     def read_ranges(self, ranges):
         if not ranges:
@@ -338,7 +341,7 @@ class InflatedSource(BytesSource):
         return open_source, (self.target, self.storage_options)
 
 
-def coalesce(start, stop, gap):
+def coalesce(start, stop, gap, largest=None):
     """Merge ranges that touch, overlap, or are closer than `gap`.
 
     Parameters
@@ -347,6 +350,8 @@ def coalesce(start, stop, gap):
         Ranges in any order; empty ones are allowed.
     gap : int
         Largest distance to bridge.
+    largest : int, optional
+        Merged ranges are cut, between two of the given ones, where they would begin to be longer.
 
     Returns
     -------
@@ -361,6 +366,9 @@ def coalesce(start, stop, gap):
     s, e = start[order], stop[order]
     reach = np.maximum.accumulate(e)
     new = np.concatenate(([True], s[1:] > reach[:-1] + gap))
+    if largest is not None:
+        begin = s[new][np.cumsum(new) - 1]
+        new[1:] |= np.diff((s - begin) // largest) != 0
     group = np.cumsum(new) - 1
     first = s[new]
     last = reach[np.concatenate((np.flatnonzero(new)[1:] - 1, [len(s) - 1]))]

@@ -19,7 +19,8 @@ ORDER = [
     "codecs.nocompress", "codecs.gzip", "codecs.rice", "codecs.plio", "codecs.hcompress",
     "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
     "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "image",
-    "check", "writer", "pack", "readback", "repack", "_version", "",
+    "check", "writer", "pack", "readback", "repack", "attributes", "virtual", "references",
+    "_version", "",
 ]  # fmt: skip
 
 

@@ -1,0 +1,404 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""Files to virtual arrays: what is in a file, where, and whether it still is.
+
+Headers are read, pixels are not: about one request of a few kilobytes for each HDU of a file.
+"""
+
+import datetime
+import email.utils
+import operator
+import os
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .attributes import image_attributes, primary_attributes
+from .errors import FitsCodecsError, HeaderError
+from .hdu import walk
+from .header import image_structure, is_compressed, is_plain_image
+from .image import Named
+from .source import FileSource, InflatedSource, UrlSource, open_source, raw_source
+from .virtual import Place, VirtualArray, VirtualGroup
+
+__all__ = [
+    "ALL",
+    "CONCURRENCY",
+    "FileContents",
+    "changed_targets",
+    "describe_file",
+    "describe_source",
+    "each",
+    "reference_url",
+    "target_facts",
+]
+
+ALL = "*"  # as an extension: every image
+AXES = "xyz"  # of NAXIS1, NAXIS2, NAXIS3; further ones are axis4, axis5 ...
+
+# Files that are asked at the same time. Each waits for its server nearly all the time; more gain
+# little where a request takes 30 ms, and annoy servers.
+CONCURRENCY = 32
+
+
+@dataclass
+class FileContents:
+    """What a file holds.
+
+    Attributes
+    ----------
+    group : VirtualGroup
+        Its images.
+    left_out : list of str
+        HDUs with data that are no images, by label and kind.
+    """
+
+    group: VirtualGroup
+    left_out: list = field(default_factory=list)
+
+
+# ---------------------------------------------------------------------------- one file
+
+
+def describe_file(url, extension=ALL, *, storage_options=None, **settings):
+    """Images of a file as virtual arrays; see `describe_source`.
+
+    Parameters
+    ----------
+    url : str or path-like
+    storage_options : dict, optional
+        For fsspec.
+
+    Returns
+    -------
+    FileContents
+
+    Raises
+    ------
+    HeaderError
+        If this is no FITS file, has no such image, or is not the place where its bytes are: a chain
+        of URLs, or a file that was gzipped as a whole.
+    """
+    url = reference_url(url)
+    with closing(open_source(url, storage_options)) as source:
+        return describe_source(source, url, extension, **settings)
+
+
+def reference_url(url):
+    """A URL, or the absolute path of a local file: what holds wherever references are opened."""
+    url = os.fspath(url)
+    if "::" in url:
+        raise HeaderError(f"{url}: a chain of URLs, wanted the file that holds the bytes")
+    return url if "://" in url else os.path.abspath(url)
+
+
+def describe_source(
+    source, url, extension=ALL, *, scaled=True, primary_attr_to_group=False, inline_threshold=0
+):
+    """Images of an open file as virtual arrays.
+
+    Parameters
+    ----------
+    source : Source
+    url : str
+        What references say.
+    extension : None, int, str, (str, int) or list of these
+        None: the first image with pixels; ``"*"``: all; positions, 0 being the primary HDU;
+        EXTNAMEs; or EXTNAMEs with EXTVER.
+    scaled : bool
+        Whether to apply BSCALE, BZERO and BLANK, as `fitscodecs.open` does.
+    primary_attr_to_group : bool
+        Whether the cards of the primary HDU become attributes of the group.
+    inline_threshold : int
+        Chunks of at most so many bytes are kept in the references.
+
+    Returns
+    -------
+    FileContents
+    """
+    if isinstance(source, InflatedSource):
+        raise HeaderError(f"{url}: gzipped as a whole, so its images have no bytes to refer to")
+    names, dims, arrays, left_out, attributes = Names(), Dims(), {}, [], {}
+    wanted = Wanted(extension)
+    for hdu in walk(source):
+        name = names.of(hdu)
+        if hdu.index == 0 and primary_attr_to_group:
+            attributes = primary_attributes(hdu)
+        image = is_compressed(hdu.header) or is_plain_image(hdu.header)
+        if wanted.has(hdu, image):
+            with Named(hdu.label):
+                array = describe_hdu(source, hdu, url, scaled, inline_threshold)
+            arrays[name] = replace(array, dims=dims.of(array.shape, name))
+        elif hdu.data_nbytes and not image:
+            left_out.append(f"{hdu.label}: {hdu.header.get('XTENSION', 'primary HDU')}, no image")
+        if wanted.complete:
+            break
+    wanted.check(url)
+    targets = {url: target_facts(source)}
+    return FileContents(VirtualGroup(attributes, arrays, targets=targets), left_out)
+
+
+def describe_hdu(source, hdu, url, scaled, inline_threshold):
+    """The virtual array of one image HDU; its axes have no names yet."""
+    structure = image_structure(hdu.header)
+    stop, size = hdu.stop, source.size
+    if size is not None:
+        if size < hdu.data_start + hdu.data_nbytes:
+            there = max(0, size - hdu.data_start)
+            raise HeaderError(f"file ends after {there} of {hdu.data_nbytes} bytes of data")
+        stop = min(stop, size)  # the last block may be cut short
+    index_nbytes = hdu.data_start - hdu.start
+    if is_compressed(hdu.header):
+        index_nbytes += structure.row_nbytes * structure.nrows
+    nbytes = stop - hdu.start
+    data = bytes(source.read_range(hdu.start, stop)) if nbytes <= inline_threshold else None
+    scaling = structure.scaling
+    dtype = scaling.dtype if scaled else scaling.stored_dtype
+    blank = undefined_value(scaling, scaled)
+    attributes = image_attributes(hdu, scaled)
+    if not scaled and (scaling.bscale, scaling.bzero) != (1, 0):
+        attributes |= {"scale_factor": scaling.bscale, "add_offset": scaling.bzero}
+    return VirtualArray(
+        shape=structure.shape,
+        chunks=tuple(max(1, n) for n in structure.shape),
+        dtype=dtype,
+        dims=(),
+        fill_value=(float("nan") if dtype.kind == "f" else 0) if blank is None else blank,
+        undefined=blank is not None,
+        scaled=scaled,
+        tile_shape=structure.tile_shape if is_compressed(hdu.header) else None,
+        attributes=attributes,
+        places={} if 0 in structure.shape else {
+            (0,) * len(structure.shape): Place(url, hdu.start, nbytes, index_nbytes, data)
+        },
+    )  # fmt: skip
+
+
+def undefined_value(scaling, scaled):
+    """The integer that stands for undefined pixels, or None."""
+    if not scaling.has_blank or (scaled and scaling.dtype.kind == "f"):
+        return None
+    info = dtype_range(scaling.stored_dtype)
+    if scaling.blank not in info:
+        return None  # no pixel can have it
+    return scaling.blank + int(scaling.bzero) if scaled else scaling.blank
+
+
+def dtype_range(dtype):
+    limits = np.iinfo(dtype)
+    return range(limits.min, limits.max + 1)
+
+
+# ---------------------------------------------------------------------------- names
+
+
+class Names:
+    """A name for each HDU, as the field's software has them: EXTNAME in capitals, or the position.
+
+    A name that is taken gets the EXTVER behind it, or the position if that is taken too.
+    """
+
+    def __init__(self):
+        self.taken = set()
+
+    def of(self, hdu):
+        own = hdu.name.upper().replace("/", "_").lstrip(".")
+        own = own or ("PRIMARY" if hdu.index == 0 else str(hdu.index))
+        if own.startswith("__"):
+            own = f"HDU{own}"  # zarr keeps such names for itself
+        tries = (own, f"{own}_{hdu.version}", f"{own}_{hdu.index}", f"{own}_HDU{hdu.index}")
+        name = next(name for name in tries if name not in self.taken)
+        self.taken.add(name)
+        return name
+
+
+class Dims:
+    """Names of axes: x, y, z from NAXIS1 on, then axis4 and so on.
+
+    One name has one length in a group. An image that wants another one gets its own, such as x_DQ.
+    """
+
+    def __init__(self):
+        self.lengths = {}
+
+    def of(self, shape, name):
+        result = []
+        for axis in reversed(range(len(shape))):
+            number = len(shape) - axis
+            own = AXES[number - 1] if number <= len(AXES) else f"axis{number}"
+            if self.lengths.setdefault(own, shape[axis]) != shape[axis]:
+                own = f"{own}_{name}"
+                self.lengths[own] = shape[axis]
+            result.append(own)
+        return tuple(reversed(result))
+
+
+class Wanted:
+    """Which HDUs are asked for, and which have been found."""
+
+    def __init__(self, extension):
+        self.first, self.all = extension is None, extension == ALL
+        if self.first or self.all:
+            extension = []
+        elif isinstance(extension, (str, tuple)) or hasattr(extension, "__index__"):
+            extension = [extension]
+        self.open = [self.checked(item) for item in extension]
+        if not (self.first or self.all or self.open):
+            raise ValueError("extension is an empty list, wanted HDUs")
+        self.count, self.images = 0, 0
+
+    @staticmethod
+    def checked(item):
+        if isinstance(item, str):
+            return (item.strip().upper(), None)
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+            return (item[0].strip().upper(), operator.index(item[1]))
+        if isinstance(item, bool) or not hasattr(item, "__index__"):
+            raise TypeError(
+                f"extension {item!r}, wanted a position, an EXTNAME or (EXTNAME, EXTVER)"
+            )
+        if operator.index(item) < 0:
+            raise ValueError(f"extension {item}, wanted a position from the start of the file")
+        return operator.index(item)
+
+    @property
+    def complete(self):
+        """Whether nothing more has to be looked for."""
+        return bool(self.images) if self.first else not (self.all or self.open)
+
+    def has(self, hdu, image):
+        """Whether this one is to be described."""
+        self.count += 1
+        if self.first or self.all:
+            found = image and (self.all or 0 not in image_lengths(hdu))
+        else:
+            asked = [item for item in self.open if self.means(item, hdu)]
+            self.open = [item for item in self.open if item not in asked]
+            found = bool(asked)
+            if found and not image:
+                raise HeaderError(f"{hdu.label}: no image, wanted one with pixels")
+        self.images += found
+        return found
+
+    @staticmethod
+    def means(item, hdu):
+        if isinstance(item, int):
+            return item == hdu.index
+        name, version = item
+        own = hdu.name.upper() or ("PRIMARY" if hdu.index == 0 else "")
+        return name == own and version in (None, hdu.version)
+
+    def check(self, url):
+        """Raise if something was not found."""
+        if self.open:
+            text = ", ".join(
+                f"HDU {i}" if isinstance(i, int) else f"EXTNAME {i[0]!r}"
+                + (f" with EXTVER {i[1]}" if i[1] is not None else "")
+                for i in self.open
+            )  # fmt: skip
+            raise HeaderError(f"{url}: found none in {self.count} HDUs, wanted {text}")
+        if not self.images:
+            raise HeaderError(f"{url}: found no image in {self.count} HDUs")
+
+
+def image_lengths(hdu):
+    """The lengths of the axes of an image HDU, or nothing where its header cannot be read."""
+    try:
+        return image_structure(hdu.header).shape
+    except HeaderError:
+        return ()  # told when it is described
+
+
+# ---------------------------------------------------------------------------- targets
+
+MODIFIED = ("mtime", "Last-Modified", "LastModified", "last_modified", "updated", "created")
+
+
+def target_facts(source):
+    """What tells whether a file is still the same: size, and ETag and time of change if known."""
+    facts = {"size": source.size}
+    if isinstance(source, FileSource):
+        facts["modified"] = time_text(os.stat(source.path).st_mtime)
+    elif isinstance(source, UrlSource):
+        info = source.info
+        tag = info.get("ETag") or info.get("etag")
+        modified = next((info[key] for key in MODIFIED if info.get(key)), None)
+        facts |= {"etag": tag and str(tag), "modified": time_text(modified)}
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def time_text(when):
+    """A time as ISO text in UTC, from what file systems have: seconds, datetime or HTTP's text."""
+    if isinstance(when, str):
+        try:
+            when = email.utils.parsedate_to_datetime(when)
+        except ValueError:
+            return when
+    if isinstance(when, (int, float)):
+        when = datetime.datetime.fromtimestamp(when, datetime.UTC)
+    if not isinstance(when, datetime.datetime):
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=datetime.UTC)
+    return when.astimezone(datetime.UTC).isoformat()
+
+
+def changed_targets(targets, storage_options=None, concurrency=CONCURRENCY):
+    """Files that are not what they were when references to them were made.
+
+    Parameters
+    ----------
+    targets : dict
+        Facts by URL, from the attribute ``fitscodecs_targets``.
+    storage_options : dict, optional
+        For fsspec.
+    concurrency : int
+        Number of files that are asked at the same time.
+
+    Returns
+    -------
+    dict
+        What has changed, by URL. A file that is the same, or of which nothing can be told, is not
+        there.
+    """
+
+    def facts(url):
+        with closing(raw_source(url, storage_options)) as source:
+            return target_facts(source)
+
+    changed = {}
+    for url, now in each(facts, targets, concurrency):
+        if isinstance(now, Exception):
+            changed[url] = f"cannot be read: {now}"
+            continue
+        before = targets[url]
+        keys = [key for key in before if key in now and before[key] != now[key]]
+        if "etag" in before and before.get("etag") == now.get("etag"):
+            keys = [key for key in keys if key == "size"]  # a copy that was touched is the same
+        if keys:
+            changed[url] = ", ".join(f"{k} is {now[k]}, was {before[k]}" for k in keys)
+    return changed
+
+
+def each(work, items, concurrency=CONCURRENCY):
+    """Call ``work(item)`` for each, many at the same time.
+
+    Yields
+    ------
+    item, result
+        In order. Where the file, its header or its server is at fault, the result is the exception.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    def attempt(item):
+        try:
+            return work(item)
+        except (FitsCodecsError, OSError) as error:
+            return error
+
+    pool = ThreadPoolExecutor(concurrency, "fitscodecs")
+    try:
+        for item, future in [(item, pool.submit(attempt, item)) for item in items]:
+            yield item, future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
