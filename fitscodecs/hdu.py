@@ -8,7 +8,7 @@ from .errors import HeaderError
 from .header import BLOCK, CARD, data_nbytes, is_compressed, parse_header
 from .source import AHEAD_NBYTES, SIMPLE
 
-__all__ = ["HDU", "find", "walk"]
+__all__ = ["EXTENSION", "HDU", "find", "header_nbytes", "walk"]
 
 EXTENSION = b"XTENSION="
 END = b"END".ljust(CARD)
@@ -77,6 +77,15 @@ class Window:
         return self.held(start, nbytes)
 
 
+def header_nbytes(raw):
+    """Length of the header that bytes start with, blocks with END included; None if it goes on."""
+    for start in range(0, len(raw) - CARD + 1, CARD):
+        if raw[start : start + CARD] == END:
+            stop = start - start % BLOCK + BLOCK
+            return stop if stop <= len(raw) else None
+    return None
+
+
 def read_header(window, start, index):
     """All blocks of one header, up to the one with END; None if there is no HDU here."""
     first = SIMPLE if index == 0 else EXTENSION
@@ -96,7 +105,7 @@ def read_header(window, start, index):
                 "bytes without END"
             )
         parts.append(block)
-        if any(block[i : i + CARD] == END for i in range(0, BLOCK, CARD)):
+        if header_nbytes(block) is not None:
             return b"".join(parts)
 
 

@@ -6,15 +6,16 @@ import os
 
 import numpy as np
 
-from .codecs.buffers import allocate, receive
+from .codecs.buffers import receive
 from .errors import DecodeError, FitsCodecsError, HeaderError
 from .grid import gather, normalize, plan
 from .hdu import find, walk
 from .header import image_structure, is_compressed
+from .pixels import decode_block, decode_points
 from .restore import image_header
 from .source import coalesce, open_source
 from .table import make_table
-from .tile import Streams, decode_tiles
+from .tile import Streams
 
 __all__ = ["TiledImage", "open_all", "open_image"]
 
@@ -252,39 +253,14 @@ class TiledImage:
 
     def _decode(self, entries, streams, pieces, out=None, threads=None):
         """Decoded and scaled pixels; in the memory of `out` if that can hold the stored ones."""
-        scaling = self.structure.scaling
-        stored = scaling.stored_dtype
-        direct = (
-            out is not None
-            and out.flags.c_contiguous
-            and out.flags.aligned
-            and out.dtype.isnative
-            and out.itemsize == stored.itemsize
-            and (out.dtype == stored or scaling.is_offset)
-        )
-        work = out.view(stored) if direct else allocate(pieces.out_shape, stored, "image")
-        decode_tiles(
-            self.structure,
-            entries,
-            streams,
-            pieces,
-            work,
-            THREADS if threads is None else max(1, int(threads)),
-        )
-        result = scaling.apply(work) if self.scaled else work
-        return out if direct else result
+        threads = THREADS if threads is None else max(1, int(threads))
+        return decode_block(self.structure, self.scaled, entries, streams, pieces, out, threads)
 
     def _read_points(self, selection):
         """Pixels picked by index arrays."""
         todo = gather(self.shape, self.tile_shape, selection)
-        result = todo.empty(self.dtype)
-        tiles = todo.tiles
-        entries, streams = self._fetch(tiles)
-        for group in todo.groups:
-            chosen = np.searchsorted(tiles, group.plan.tiles)
-            block = self._decode(entries.part(chosen), streams.part(chosen), group.plan)
-            todo.put(group, block, result)
-        return todo.shaped(result)
+        entries, streams = self._fetch(todo.tiles)
+        return decode_points(self.structure, self.scaled, entries, streams, todo, THREADS)
 
     # ------------------------------------------------------------------ bytes
 
