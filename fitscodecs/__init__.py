@@ -13,6 +13,7 @@ from .cpu import cpu_features
 from .errors import DecodeError, EncodeError, FitsCodecsError, HeaderError, NotQuantizable
 from .image import TiledImage, open_all
 from .image import open_image as open
+from .tiled import TiledHDU
 from .writer import encode_image, write
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "FitsCodecsError",
     "HeaderError",
     "NotQuantizable",
+    "TiledHDU",
     "TiledImage",
     "__version__",
     "cpu_features",

@@ -18,9 +18,9 @@ ORDER = [
     "errors", "_native", "context", "scaling", "codecs.buffers", "codecs.base",
     "codecs.nocompress", "codecs.gzip", "codecs.rice", "codecs.plio", "codecs.hcompress",
     "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
-    "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "image",
-    "check", "writer", "pack", "readback", "repack", "attributes", "virtual", "references",
-    "_version", "",
+    "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "pixels",
+    "image", "chunk", "check", "writer", "tiled", "pack", "readback", "repack", "attributes",
+    "virtual", "zarr_metadata", "references", "_version", "",
 ]  # fmt: skip
 
 

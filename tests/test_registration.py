@@ -15,7 +15,7 @@ import fitscodecs as fc
 from fitscodecs import _native
 
 ROOT = Path(fc.__file__).parent.parent
-OTHERS = (fc.Quantize, fc.FitsTile)  # codecs that are no tile compression algorithm
+OTHERS = (fc.Quantize, fc.FitsTile, fc.TiledHDU)  # codecs that are no tile compression algorithm
 
 
 def entry_points():
@@ -45,8 +45,9 @@ def test_parameters(cls):
 
 @pytest.mark.parametrize("cls", [*fc.CODECS, *OTHERS])
 def test_entry_point(cls):
-    line = f'{cls.codec_id} = "fitscodecs.codecs:{cls.__name__}"'
-    assert entry_points().get(cls.codec_id) == f"fitscodecs.codecs:{cls.__name__}", (
+    room = "fitscodecs.tiled" if cls is fc.TiledHDU else "fitscodecs.codecs"
+    line = f'{cls.codec_id} = "{room}:{cls.__name__}"'
+    assert entry_points().get(cls.codec_id) == f"{room}:{cls.__name__}", (
         f"missing line in pyproject.toml: {line}"
     )
     assert getattr(fc, cls.__name__) is cls
