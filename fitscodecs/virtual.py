@@ -1,33 +1,25 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
-"""Virtual arrays: chunks that are whole HDUs of files, and the zarr metadata that describe them.
+"""Virtual arrays: chunks that are whole HDUs of files.
 
 A chunk is the bytes of one image HDU, header and data, so that everything that differs from file to
-file stays in the file. Nothing here knows of files or of zarr: places and dictionaries only.
+file stays in the file. Nothing here knows of files or of zarr: places and facts only.
 """
 
-import base64
-import json
-import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .errors import FitsCodecsError
+from .header import BLOCK
 
 __all__ = [
-    "CODEC_ID",
-    "CODEC_NAME",
     "Place",
     "VirtualArray",
     "VirtualGroup",
-    "metadata_v2",
-    "metadata_v3",
-    "store_items",
+    "concatenate",
+    "difference",
+    "stack",
 ]
-
-CODEC_NAME = "fitscodecs.tiled"  # zarr v3
-CODEC_ID = "fits_tiled"  # numcodecs
-BLOCK = 2880
 
 # More is not read ahead: of the table of a large image, a cutout needs a part.
 LARGEST_INDEX_NBYTES = 2**18
@@ -137,199 +129,6 @@ class VirtualGroup:
         return self.attributes | {"fitscodecs_targets": self.targets}
 
 
-# ---------------------------------------------------------------------------- metadata
-
-
-def metadata_v3(array, hints=True, separator=None):
-    """The zarr.json of an array, as a dictionary.
-
-    Parameters
-    ----------
-    array : VirtualArray
-    hints : bool
-        See `VirtualArray.configuration`.
-    separator : str, optional
-        Between chunk coordinates, in keys of the form of zarr v2; by default keys have the form of
-        zarr v3.
-    """
-    encoding = {"name": "default", "configuration": {"separator": "/"}}
-    if separator is not None:
-        encoding = {"name": "v2", "configuration": {"separator": separator}}
-    attributes = array.all_attributes
-    if array.undefined:
-        attributes["_FillValue"] = array.fill_value
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(array.shape),
-        "data_type": array.dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(array.chunks)}},
-        "chunk_key_encoding": encoding,
-        "codecs": [{"name": CODEC_NAME, "configuration": array.configuration(hints)}],
-        "fill_value": json_fill(array.fill_value),
-        "dimension_names": list(array.dims),
-        "attributes": attributes,
-        "storage_transformers": [],
-    }
-
-
-def metadata_v2(array):
-    """The .zarray of an array, as a dictionary.
-
-    Readers take the fill value of this format for undefined pixels: integers have none, unless
-    BLANK gives one.
-    """
-    fill = array.fill_value if array.undefined or array.dtype.kind == "f" else None
-    return {
-        "zarr_format": 2,
-        "shape": list(array.shape),
-        "chunks": list(array.chunks),
-        "dtype": array.dtype.newbyteorder("<").str,
-        "compressor": {"id": CODEC_ID, **array.configuration()},
-        "filters": None,
-        "fill_value": json_fill(fill),
-        "order": "C",
-        "dimension_separator": ".",
-    }
-
-
-def json_fill(value):
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
-
-
-def group_v3(group):
-    """The zarr.json of a group, as a dictionary."""
-    return {"zarr_format": 3, "node_type": "group", "attributes": group.all_attributes}
-
-
-def literal_v3(array, dims):
-    """The zarr.json of a numpy array of numbers or strings, as a dictionary."""
-    text = array.dtype.kind == "U"
-    codec = {"name": "bytes", "configuration": {"endian": "little"}}
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(array.shape),
-        "data_type": "string" if text else array.dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(array.shape)}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "codecs": [{"name": "vlen-utf8"} if text else codec],
-        "fill_value": "" if text else json_fill(array.dtype.type(0).item()),
-        "dimension_names": list(dims),
-        "attributes": {},
-        "storage_transformers": [],
-    }
-
-
-def literal_v2(array):
-    """The .zarray of a numpy array of numbers or strings, as a dictionary."""
-    text = array.dtype.kind == "U"
-    return {
-        "zarr_format": 2,
-        "shape": list(array.shape),
-        "chunks": list(array.shape),
-        "dtype": "|O" if text else array.dtype.newbyteorder("<").str,
-        "compressor": None,
-        "filters": [{"id": "vlen-utf8"}] if text else None,
-        "fill_value": "" if text else None,
-        "order": "C",
-        "dimension_separator": ".",
-    }
-
-
-def literal_bytes(array):
-    """The one chunk of a numpy array: little-endian numbers, or strings with their lengths."""
-    if array.dtype.kind != "U":
-        return array.astype(array.dtype.newbyteorder("<")).tobytes()
-    items = [str(item).encode() for item in array.ravel()]
-    length = len(items).to_bytes(4, "little")
-    return length + b"".join(len(item).to_bytes(4, "little") + item for item in items)
-
-
-# ---------------------------------------------------------------------------- keys
-
-
-def store_items(group, zarr_format=3, prefix=""):
-    """Keys and values of a store that holds a group, as references of fsspec.
-
-    Parameters
-    ----------
-    group : VirtualGroup
-    zarr_format : int
-        3 or 2.
-    prefix : str
-        Path of the group with a slash at its end, or empty.
-
-    Yields
-    ------
-    key : str
-    value : str or list
-        A JSON document, text of base64, or ``[url, start, nbytes]``.
-    """
-    if zarr_format not in (2, 3):
-        raise ValueError(f"zarr_format is {zarr_format!r}, wanted 2 or 3")
-    if zarr_format == 3:
-        yield f"{prefix}zarr.json", dumps(group_v3(group))
-    else:
-        yield f"{prefix}.zgroup", dumps({"zarr_format": 2})
-        yield f"{prefix}.zattrs", dumps(group.all_attributes)
-    for name, array in group.arrays.items():
-        yield from array_items(array, zarr_format, f"{prefix}{name}/")
-    for name, (array, dims) in group.literals.items():
-        yield from literal_items(array, dims, zarr_format, f"{prefix}{name}/")
-    for name, inner in group.groups.items():
-        yield from store_items(inner, zarr_format, f"{prefix}{name}/")
-
-
-def array_items(array, zarr_format, prefix):
-    yield from metadata_items(array, zarr_format, prefix)
-    for coordinates, place in array.places.items():
-        yield chunk_key(prefix, coordinates, zarr_format), reference(place)
-
-
-def reference(place):
-    """A place, or the bytes of it, as fsspec has them in references."""
-    if place.data is not None:
-        return "base64:" + base64.b64encode(place.data).decode()
-    return [place.url, place.start, place.nbytes]
-
-
-def metadata_items(array, zarr_format, prefix):
-    """Keys and values that describe an array."""
-    if zarr_format == 3:
-        yield f"{prefix}zarr.json", dumps(metadata_v3(array))
-    else:
-        yield f"{prefix}.zarray", dumps(metadata_v2(array))
-        yield f"{prefix}.zattrs", dumps(attributes_v2(array.all_attributes, array.dims))
-
-
-def attributes_v2(attributes, dims):
-    """Attributes with the names of the axes where readers of zarr v2 look for them."""
-    return {**attributes, "_ARRAY_DIMENSIONS": list(dims)}
-
-
-def literal_items(array, dims, zarr_format, prefix):
-    if zarr_format == 3:
-        yield f"{prefix}zarr.json", dumps(literal_v3(array, dims))
-    else:
-        yield f"{prefix}.zarray", dumps(literal_v2(array))
-        yield f"{prefix}.zattrs", dumps(attributes_v2({}, dims))
-    value = "base64:" + base64.b64encode(literal_bytes(array)).decode()
-    yield chunk_key(prefix, (0,) * array.ndim, zarr_format), value
-
-
-def chunk_key(prefix, coordinates, zarr_format):
-    """The key of a chunk."""
-    if zarr_format == 3:
-        return prefix + "/".join(["c", *map(str, coordinates)])
-    return prefix + ".".join(map(str, coordinates))
-
-
-def dumps(document):
-    """JSON that every reader takes: no NaN and no infinity."""
-    return json.dumps(document, allow_nan=False, separators=(",", ":"))
-
-
 # ---------------------------------------------------------------------------- many files
 
 
@@ -360,7 +159,7 @@ def combine(groups, dim, how):
         raise FitsCodecsError("nothing to combine")
     for group in groups[1:]:
         if reason := difference(groups[0], group):
-            raise FitsCodecsError(reason)
+            raise FitsCodecsError(": ".join([*list(group.targets)[:1], reason]))
     targets = {url: facts for group in groups for url, facts in group.targets.items()}
     return VirtualGroup(
         attributes=common([group.attributes for group in groups]),

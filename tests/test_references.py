@@ -17,14 +17,8 @@ from fitscodecs.hdu import walk
 from fitscodecs.header import is_compressed, is_plain_image
 from fitscodecs.references import ALL, changed_targets, describe_file, each, reference_url
 from fitscodecs.source import open_source
-from fitscodecs.virtual import (
-    concatenate,
-    literal_bytes,
-    metadata_v2,
-    metadata_v3,
-    stack,
-    store_items,
-)
+from fitscodecs.virtual import concatenate, stack
+from fitscodecs.zarr_metadata import literal_bytes, metadata_v2, metadata_v3, store_items
 from tests.conftest import same_bits, shared_files
 from tests.making import plain_hdu, sample, write_compressed
 
@@ -47,7 +41,7 @@ def plain_file(path, *hdus):
     return path
 
 
-def documents(group, zarr_format=3):
+def contents(group, zarr_format=3):
     """What a store holds, with JSON parsed."""
     items = dict(store_items(group, zarr_format))
     return {
@@ -96,7 +90,7 @@ def test_metadata(tmp_path):
     array = sample("int16", (40, 50))
     cards = [("EXTNAME", "sci"), ("CRPIX1", 3.5), ("BUNIT", "adu")]
     path = packed(tmp_path / "a.fits", array, *cards, tile_shape=(8, 50), codec=fc.Rice1(bytepix=2))
-    items = documents(describe_file(path).group)
+    items = contents(describe_file(path).group)
     assert list(items) == ["zarr.json", "SCI/zarr.json", "SCI/c/0/0"]
     hdu = list(walk(open_source(path)))[1]
     assert items["SCI/c/0/0"] == [str(path), hdu.start, path.stat().st_size - hdu.start]
@@ -119,7 +113,7 @@ def test_metadata(tmp_path):
 
 def test_metadata_v2(tmp_path):
     path = packed(tmp_path / "a.fits", sample("int16", (4, 5)), ("EXTNAME", "A"))
-    items = documents(describe_file(path).group, 2)
+    items = contents(describe_file(path).group, 2)
     assert list(items) == [".zgroup", ".zattrs", "A/.zarray", "A/.zattrs", "A/0.0"]
     metadata = items["A/.zarray"]
     assert (metadata["dtype"], metadata["fill_value"]) == ("<i2", None)
@@ -127,7 +121,7 @@ def test_metadata_v2(tmp_path):
     assert metadata["compressor"]["layout"] == "hdu"
     assert items["A/.zattrs"]["_ARRAY_DIMENSIONS"] == ["y", "x"]
     with pytest.raises(ValueError, match="zarr_format is 4, wanted 2 or 3"):
-        documents(describe_file(path).group, 4)
+        contents(describe_file(path).group, 4)
 
 
 @pytest.mark.parametrize(
