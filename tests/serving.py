@@ -47,7 +47,7 @@ class FileServer:
         self.http.server_close()
         self.thread.join()
 
-    def handler(server):  # noqa: N805  the handler has a self of its own
+    def handler(server):
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
