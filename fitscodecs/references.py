@@ -18,7 +18,7 @@ from .errors import FitsCodecsError, HeaderError
 from .hdu import walk
 from .header import image_structure, is_compressed, is_plain_image
 from .image import Named
-from .source import FileSource, InflatedSource, UrlSource, open_source, raw_source
+from .source import FileSource, InflatedSource, open_source, raw_source
 from .virtual import Place, VirtualArray, VirtualGroup
 
 __all__ = [
@@ -319,9 +319,8 @@ def target_facts(source):
     facts = {"size": source.size}
     if isinstance(source, FileSource):
         facts["modified"] = time_text(os.stat(source.path).st_mtime)
-    elif isinstance(source, UrlSource):
-        info = source.info
-        tag = info.get("ETag") or info.get("etag")
+    elif info := getattr(source, "info", None):
+        tag = info.get("ETag") or info.get("etag") or info.get("e_tag")
         modified = next((info[key] for key in MODIFIED if info.get(key)), None)
         facts |= {"etag": tag and str(tag), "modified": time_text(modified)}
     return {key: value for key, value in facts.items() if value is not None}

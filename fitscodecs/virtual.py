@@ -32,7 +32,7 @@ class Place:
     url: str
     start: int
     nbytes: int
-    index_nbytes: int = 0  # header and table, or header of a plain image
+    index_nbytes: int | None = None  # of header and table, or header of a plain image, if known
     data: bytes | None = None  # the bytes themselves, where they are kept in the references
 
 
@@ -73,12 +73,12 @@ class VirtualArray:
 
     @property
     def index_nbytes(self):
-        """How much of a chunk to read at first; never more than the smallest has."""
-        if not self.places:
-            return BLOCK
-        wanted = max(place.index_nbytes for place in self.places.values())
+        """How much of a chunk to read at first, if known; never more than the smallest has."""
+        wanted = {place.index_nbytes for place in self.places.values()}
+        if not wanted or None in wanted:
+            return None
         smallest = min(place.nbytes for place in self.places.values())
-        return min(-(-wanted // BLOCK) * BLOCK, LARGEST_INDEX_NBYTES, smallest)
+        return min(-(-max(wanted) // BLOCK) * BLOCK, LARGEST_INDEX_NBYTES, smallest)
 
     @property
     def all_attributes(self):
@@ -96,10 +96,10 @@ class VirtualArray:
             Whether to tell what saves readers a request and may differ from file to file.
         """
         settings = {"layout": "hdu", "scaled": self.scaled}
-        if hints:
+        if hints and self.index_nbytes is not None:
             settings["index_nbytes"] = self.index_nbytes
-            if self.tile_shape is not None:
-                settings["tile_shape"] = list(self.tile_shape)
+        if hints and self.tile_shape is not None:
+            settings["tile_shape"] = list(self.tile_shape)
         return settings
 
 

@@ -82,6 +82,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        if self.changed(path):
+            self.send_response(412)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         size = path.stat().st_size
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         start = int(match[1]) if match else 0
@@ -93,6 +98,15 @@ class Handler(BaseHTTPRequestHandler):
             with path.open("rb") as file:
                 file.seek(start)
                 self.wfile.write(file.read(nbytes))
+
+    def changed(self, path):
+        """Whether a client wants another version of the file."""
+        if self.headers.get("If-Match", "*") not in ("*", self.outer.etag(path.name)):
+            return True
+        since = self.headers.get("If-Unmodified-Since")
+        return since is not None and (
+            int(path.stat().st_mtime) > email.utils.parsedate_to_datetime(since).timestamp()
+        )
 
     def head(self, path, start, stop, size, partial):
         self.send_response(206 if partial else 200)

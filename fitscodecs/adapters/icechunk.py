@@ -1,0 +1,212 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""icechunk: repositories of references to the images of FITS files."""
+
+import asyncio
+import os
+import threading
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+import icechunk
+
+from ..zarr_metadata import chunk_places, documents, dumps
+
+__all__ = ["containers_of", "open_repository", "write_icechunk"]
+
+
+def write_icechunk(group, path, *, containers=None, storage_options=None, overwrite=False):
+    """Write the references of a group to a new icechunk repository on disk.
+
+    Where the ETag of an object is known, or the time when a file was changed last, icechunk refuses
+    to read from it once it has changed. Of a web server this needs one that knows
+    ``If-Unmodified-Since``.
+
+    Parameters
+    ----------
+    group : VirtualGroup
+    path : path-like
+        Folder of the repository, which appears whole or not at all.
+    containers : list of icechunk.VirtualChunkContainer, optional
+        Places that files may be in; by default see `containers_of`.
+    storage_options : dict, optional
+        Those that fsspec had, for the places of files.
+    overwrite : bool
+        Whether a repository that is there may be replaced.
+    """
+    import shutil
+    import tempfile
+
+    path = os.fspath(path)
+    if os.path.lexists(path) and not overwrite:
+        raise FileExistsError(f"{path} exists")
+    if os.path.lexists(path) and not os.path.isdir(os.path.join(path, "snapshots")):
+        raise FileExistsError(f"{path} is no icechunk repository, so it is not replaced")
+    folder, name = os.path.split(os.path.abspath(path))
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as part:
+        fill_repository(group, os.path.join(part, "new"), containers, storage_options)
+        if os.path.lexists(path):
+            os.replace(path, os.path.join(part, "old"))
+        os.replace(os.path.join(part, "new"), path)
+        shutil.rmtree(os.path.join(part, "old"), ignore_errors=True)
+
+
+def fill_repository(group, path, containers, storage_options):
+    """Make a repository with one commit."""
+    if containers is None:
+        containers = containers_of(group.targets, storage_options)
+    config = icechunk.RepositoryConfig.default()
+    for container in containers:
+        config.set_virtual_chunk_container(container)
+    allowed = leave_to_read([c.url_prefix for c in containers])
+    repository = icechunk.Repository.create(
+        icechunk.local_filesystem_storage(path), config, authorize_virtual_chunk_access=allowed
+    )
+    repository.save_config()
+    session = repository.writable_session("main")
+    run(put_documents(session.store, group))
+    put_chunks(session.store, group, group.targets)
+    nfiles = len(group.targets)
+    session.commit(f"references to {nfiles} FITS {'file' if nfiles == 1 else 'files'}")
+
+
+def open_repository(path):
+    """A repository on disk, with leave to read from all the places that it names.
+
+    Only for repositories of people one trusts: files are read wherever they say.
+    """
+    storage = icechunk.local_filesystem_storage(os.fspath(path))
+    config = icechunk.Repository.fetch_config(storage)
+    prefixes = list((config and config.virtual_chunk_containers) or {})
+    return icechunk.Repository.open(storage, authorize_virtual_chunk_access=leave_to_read(prefixes))
+
+
+def leave_to_read(prefixes):
+    """Credentials for places that need none, or that the environment gives them for."""
+    access = {
+        "file": getattr(icechunk.credentials, "LocalFileSystemAccess", None),
+        "http": getattr(icechunk.credentials, "HttpAccess", None),
+    }
+    access["https"] = access["http"]
+    return icechunk.containers_credentials({p: access.get(p.partition(":")[0]) for p in prefixes})
+
+
+# ---------------------------------------------------------------------------- contents
+
+
+async def put_documents(store, group):
+    from zarr.core.buffer import default_buffer_prototype
+
+    buffer = default_buffer_prototype().buffer
+    for key, document in documents(group):
+        await store.set(key, buffer.from_bytes(dumps(document).encode()))
+    for key, place in chunk_places(group):
+        if place.data is not None:
+            await store.set(key, buffer.from_bytes(place.data))
+
+
+def run(coroutine):
+    """Run a coroutine to its end, also where a loop is running, as in a notebook."""
+    result = []
+
+    def work():
+        try:
+            result.append((asyncio.run(coroutine), None))
+        except BaseException as error:
+            result.append((None, error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    value, error = result[0]
+    if error is not None:
+        raise error
+    return value
+
+
+def put_chunks(store, group, targets, prefix=""):
+    for name, array in group.arrays.items():
+        chunks = [
+            chunk_spec(at, place, targets.get(place.url, {}))
+            for at, place in array.places.items()
+            if place.data is None
+        ]
+        failed = store.set_virtual_refs(f"/{prefix}{name}", chunks, validate_containers=True)
+        if failed:
+            urls = sorted({array.places[tuple(at)].url for at in failed})
+            raise ValueError(f"no container for {urls[0]}, wanted one for each place of files")
+    for name, inner in group.groups.items():
+        put_chunks(store, inner, targets, f"{prefix}{name}/")
+
+
+def chunk_spec(at, place, facts):
+    checks = {}
+    # It takes the quotes off ETags, which stores of objects understand and web servers do not.
+    if "etag" in facts and not place.url.startswith(("http:", "https:")):
+        checks["etag_checksum"] = facts["etag"]
+    elif "modified" in facts:
+        modified = datetime.fromisoformat(facts["modified"])
+        if modified.microsecond:  # it counts whole seconds
+            modified = modified.replace(microsecond=0) + timedelta(seconds=1)
+        checks["last_updated_at_checksum"] = modified
+    return icechunk.VirtualChunkSpec(
+        list(at), location(place.url), place.start, place.nbytes, **checks
+    )
+
+
+def location(url):
+    """A URL, of local files as well."""
+    from pathlib import Path
+
+    return url if "://" in url else Path(url).as_uri()
+
+
+# ---------------------------------------------------------------------------- places
+
+
+def containers_of(urls, storage_options=None):
+    """Containers that hold some files: for each server or bucket one, for local files a folder.
+
+    Parameters
+    ----------
+    urls : iterable of str
+    storage_options : dict, optional
+        Those that fsspec had; of S3 ``anon``, ``endpoint_url`` and ``client_kwargs`` count.
+
+    Returns
+    -------
+    list of icechunk.VirtualChunkContainer
+    """
+    parts = [urlsplit(location(url)) for url in urls]
+    keeps_ports = hasattr(icechunk.credentials, "HttpAccess")  # since version 2
+    for part in parts:
+        if part.port is not None and not keeps_ports:
+            raise ValueError(
+                f"icechunk {icechunk.__version__} loses the port of {part.geturl()}: wanted "
+                "icechunk 2"
+            )
+    containers = []
+    folders = [os.path.dirname(part.path) for part in parts if part.scheme == "file"]
+    if folders:
+        folder = os.path.commonpath(folders).rstrip("/") + "/"
+        store = icechunk.local_filesystem_store(folder)
+        containers.append(icechunk.VirtualChunkContainer(f"file://{folder}", store))
+    for scheme, host in sorted({(p.scheme, p.netloc) for p in parts if p.scheme != "file"}):
+        store = remote_store(scheme, storage_options or {})
+        containers.append(icechunk.VirtualChunkContainer(f"{scheme}://{host}/", store))
+    return containers
+
+
+def remote_store(scheme, options):
+    if scheme in ("http", "https"):
+        return icechunk.http_store({"allow_http": "true"} if scheme == "http" else None)
+    if scheme in ("s3", "s3a"):
+        client = options.get("client_kwargs", {})
+        endpoint = options.get("endpoint_url") or client.get("endpoint_url")
+        return icechunk.s3_store(
+            region=client.get("region_name"), anonymous=bool(options.get("anon")),
+            endpoint_url=endpoint, allow_http=str(endpoint or "").startswith("http:"),
+            s3_compatible=endpoint is not None, force_path_style=endpoint is not None,
+        )  # fmt: skip
+    if scheme in ("gs", "gcs"):
+        return icechunk.gcs_store()
+    raise ValueError(f"no icechunk store for {scheme}://, wanted a local file, http, s3 or gs")
