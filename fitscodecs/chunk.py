@@ -64,7 +64,8 @@ class ChunkIndex:
     @property
     def nbytes(self):
         """Memory that the index takes once all rows are read, about."""
-        return self.data_start + self.structure.row_nbytes * self.structure.nrows
+        rows = self.structure.row_nbytes * self.structure.nrows
+        return self.data_start + rows + AHEAD_NBYTES
 
     def check_length(self, nbytes):
         """HeaderError if a chunk of this length is not this HDU, with or without padding."""
@@ -166,18 +167,21 @@ def index_steps(first_nbytes=None, size=None):
     """
     stop = first_nbytes or (SMALLEST_NBYTES if size is None else AHEAD_NBYTES)
     stop = stop if size is None else min(stop, size)
-    data = b""
-    while (nbytes := header_nbytes(data)) is None:
+    data, nbytes = b"", None
+    while nbytes is None:
         if len(data) == size:
             raise HeaderError(f"found a chunk of {size} bytes, wanted one with the END of a header")
+        stop = stop if not data else next_stop(data, size)
         (more,) = yield [(len(data), stop)]
-        data += bytes(more)
+        data = bytes(data) + bytes(more) if data else more
         if len(data) < stop:
             size = len(data)  # a store that cuts ranges off at the end of the chunk
-        if not data.startswith((EXTENSION, SIMPLE)):
-            raise HeaderError(f"chunk starts with {data[:10]!r}, wanted the header of an HDU")
-        stop = next_stop(data, size)
-    index = ChunkIndex.from_header(data[:nbytes])
+        if bytes(data[:9]) not in (EXTENSION, SIMPLE):
+            raise HeaderError(
+                f"chunk starts with {bytes(data[:10])!r}, wanted the header of an HDU"
+            )
+        nbytes = header_nbytes(data)
+    index = ChunkIndex.from_header(bytes(data[:nbytes]))
     if size is not None:
         index.check_length(size)
     index.feed(0, data)
@@ -193,7 +197,7 @@ def exactly(data, nbytes):
 def next_stop(data, size):
     """How far to read on in a header that goes on: not beyond what its first cards promise."""
     try:
-        promised = data_nbytes(parse_header(data))
+        promised = data_nbytes(parse_header(bytes(data)))
     except HeaderError:  # not even those are complete
         promised = 0
     more = min(AHEAD_NBYTES, BLOCK + -(-promised // BLOCK) * BLOCK)
@@ -223,17 +227,11 @@ def pixel_steps(index, key, shape=None, scaled=True, threads=None):
         Decodes: it takes no arguments and gives an ndarray. It is not called here because
         decoding is work, which some readers leave to another thread.
     """
-    shape, tile_shape = index.shapes(shape)
-    selection = unmeshed(normalize(key, shape))
-    if selection.points is None:
-        todo = plan(shape, tile_shape, selection.ranges)
-    else:
-        todo = gather(shape, tile_shape, selection)
-    tiles = todo.tiles
-    if rows := index.row_ranges(tiles):
+    selection, todo = picked(index, key, shape)
+    if rows := index.row_ranges(todo.tiles):
         for (start, stop), data in zip(rows, (yield rows), strict=True):
             index.feed(start, exactly(data, stop - start))
-    entries = index.entries(tiles)
+    entries = index.entries(todo.tiles)
     start = entries.start + index.data_start
     ranges, which, begin = coalesce(start, start + entries.nbytes, GAP_NBYTES, RANGE_NBYTES)
     buffers = (yield ranges) if ranges else []
@@ -241,6 +239,15 @@ def pixel_steps(index, key, shape=None, scaled=True, threads=None):
         exactly(data, last - first)
     streams = Streams(buffers, which, begin, entries.nbytes)
     return partial(decoded, index.structure, scaled, entries, streams, todo, selection, threads)
+
+
+def picked(index, key, shape):
+    """What a key selects, and the plan or the gather for it."""
+    shape, tile_shape = index.shapes(shape)
+    selection = unmeshed(normalize(key, shape))
+    if selection.points is None:
+        return selection, plan(shape, tile_shape, selection.ranges)
+    return selection, gather(shape, tile_shape, selection)
 
 
 def decoded(structure, scaled, entries, streams, todo, selection, threads):
@@ -276,12 +283,13 @@ def whole_chunk(data, shape=None, dtype=None, scaled=True, threads=None):
     """
     data = memoryview(data).cast("B")
 
-    def fetch(ranges):
-        return [data[start:stop] for start, stop in ranges]
-
-    index = drive(index_steps(size=len(data)), fetch)
+    index = drive(index_steps(len(data), len(data)), lambda ranges: [data])
     index.check_type(dtype, scaled)
-    return drive(pixel_steps(index, (), shape, scaled, threads), fetch)()
+    selection, todo = picked(index, (), shape)
+    entries = index.entries(todo.tiles)
+    zeros = np.zeros(len(entries.tiles), np.int64)
+    streams = Streams([data], zeros, entries.start + index.data_start, entries.nbytes)
+    return decoded(index.structure, scaled, entries, streams, todo, selection, threads)
 
 
 # ---------------------------------------------------------------------------- selections

@@ -351,7 +351,7 @@ def test_unreachable_target_is_an_error(serve, quantized):
     del server.files["image"]
     found = open_references(refs)
     for key in [(...,), (slice(3, 5), slice(7, 9))]:
-        with pytest.raises(Exception, match="Reference .* failed to fetch target"):
+        with pytest.raises(Exception, match=r"Reference .* failed to fetch target"):
             found[key]
 
 
@@ -406,7 +406,7 @@ def test_error_names_chunk_and_tile(quantized):
     row = index.hdu.data_start - BLOCK + 17 * index.structure.row_nbytes
     hdu[row : row + 4] = (10**6).to_bytes(4, "big")
     found = zarr.open_array(memory(bytes(hdu)), mode="r", zarr_format=3)
-    with pytest.raises(fc.HeaderError, match="c/0/0: RICE_1 tile 17: descriptor .* wanted"):
+    with pytest.raises(fc.HeaderError, match=r"c/0/0: RICE_1 tile 17: descriptor .* wanted"):
         found[17, 3]
     assert found[16, 3] == index[16, 3]
 
