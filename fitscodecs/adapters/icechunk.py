@@ -11,7 +11,7 @@ import icechunk
 
 from ..zarr_metadata import chunk_places, documents, dumps
 
-__all__ = ["containers_of", "open_repository", "write_icechunk"]
+__all__ = ["containers_of", "leave_to_read", "open_repository", "quiet", "write_icechunk"]
 
 
 def write_icechunk(group, path, *, containers=None, storage_options=None, overwrite=False):
@@ -67,6 +67,11 @@ def fill_repository(group, path, containers, storage_options):
     put_chunks(session.store, group, group.targets)
     nfiles = len(group.targets)
     session.commit(f"references to {nfiles} FITS {'file' if nfiles == 1 else 'files'}")
+
+
+def quiet():
+    """Keep icechunk from printing warnings among what a program prints."""
+    icechunk.set_logs_filter("error")
 
 
 def open_repository(path):

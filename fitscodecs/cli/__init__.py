@@ -26,6 +26,7 @@ COMMANDS = (
     "pack",
     "unpack",
     "repack",
+    "references",
     "demo",
 )
 

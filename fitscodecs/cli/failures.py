@@ -14,6 +14,12 @@ EXTRA = {
     "rich": "cli",
     "dask": "dask",
     "distributed": "dask",
+    "fastparquet": "kerchunk",
+    "icechunk": "icechunk",
+    "kerchunk": "kerchunk",
+    "pandas": "kerchunk",
+    "pyarrow": "kerchunk",
+    "zarr": "zarr",
 }
 
 

@@ -1,0 +1,191 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""Many files at once: described by threads or a cluster, compared, and those refused."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..errors import FitsCodecsError
+from ..references import describe_file, each
+from ..virtual import VirtualGroup, concatenate, difference, stack
+from .failures import CommandError, missing, one_line
+from .report import progress
+
+__all__ = ["Survey", "as_groups", "as_one", "survey"]
+
+
+@dataclass
+class Survey:
+    """What is known of many files.
+
+    Attributes
+    ----------
+    groups : list of (str, VirtualGroup)
+        By file, in their order; a file may stand several times.
+    refused : list of (str, str)
+        Files and reasons.
+    left_out : collections.Counter
+        HDUs that are no images, by what they are; and in how many files.
+    """
+
+    groups: list = field(default_factory=list)
+    refused: list = field(default_factory=list)
+    left_out: Counter = field(default_factory=Counter)
+
+    def refuse(self, file, reason):
+        reason = reason.removeprefix(f"{os.path.abspath(file)}: ").removeprefix(f"{file}: ")
+        self.refused.append((file, reason))
+
+
+@dataclass(frozen=True)
+class Describe:
+    """How files are described; all of it can be pickled."""
+
+    extension: object
+    scaled: bool
+    storage_options: dict
+
+    def __call__(self, file):
+        return describe_file(
+            file, self.extension, scaled=self.scaled, primary_attr_to_group=True,
+            storage_options=self.storage_options,
+        )  # fmt: skip
+
+
+def survey(files, describe, concurrency, scheduler=None):
+    """Describe files, many at the same time.
+
+    Parameters
+    ----------
+    files : list of str
+    describe : callable
+        Gives `FileContents` of a file; see `Describe`.
+    concurrency : int
+        Number of files that are asked at the same time.
+    scheduler : str, optional
+        Address of a dask cluster that is to do it.
+
+    Returns
+    -------
+    Survey
+    """
+    result = Survey()
+    results = on_cluster(files, describe, scheduler) if scheduler else each(
+        describe, files, concurrency
+    )  # fmt: skip
+    with progress("references", len(files)) as advance:
+        for file, contents in results:
+            advance(1)
+            if isinstance(contents, ImportError):
+                result.refuse(file, missing(contents))
+            elif isinstance(contents, Exception):
+                result.refuse(file, one_line(contents))
+            else:
+                result.groups.append((file, contents.group))
+                result.left_out.update(contents.left_out)
+    return result
+
+
+def on_cluster(files, describe, scheduler):
+    """Let a dask cluster describe the files, which its workers see under the same paths."""
+    from distributed import Client
+
+    files = [file if "://" in file else os.path.abspath(file) for file in files]
+    with Client(scheduler, set_as_default=False) as client:
+        futures = client.map(describe, files, pure=False, retries=0)
+        try:
+            for file, future in zip(files, futures, strict=True):
+                yield file, future.exception() or future.result()
+        finally:
+            client.cancel(futures)
+
+
+# ---------------------------------------------------------------------------- together
+
+
+def as_one(found, new_axis=None, axis=None, keep=()):
+    """All files as one group, along an axis; those that do not fit are refused.
+
+    What most files are like is what all have to be like.
+
+    Parameters
+    ----------
+    found : Survey
+        Further files are refused in it.
+    new_axis, axis : str
+        One of the two: name of a further axis, or of one that images have.
+    keep : list of str
+        Keywords whose values become variables along the new axis.
+
+    Returns
+    -------
+    VirtualGroup
+    """
+    usual = most_common([group for _, group in found.groups])
+    described, found.groups = found.groups, []
+    for file, group in described:
+        if reason := difference(usual, group):
+            found.refuse(file, reason)
+        else:
+            found.groups.append((file, group))
+    groups = [group for _, group in found.groups]
+    try:
+        one = stack(groups, new_axis) if axis is None else concatenate(groups, axis)
+    except FitsCodecsError as error:
+        raise CommandError(one_line(error)) from error
+    literals = {keyword: (values_of(keyword, groups), (new_axis,)) for keyword in keep}
+    for keyword in keep:
+        if keyword in one.arrays:
+            raise CommandError(f"--keep {keyword}: there is an image of that name")
+    return replace(one, literals=literals)
+
+
+def most_common(groups):
+    """A group like most of them; the first one, if there are several."""
+    kinds = [signature(group) for group in groups]
+    kind, _ = Counter(kinds).most_common(1)[0]
+    return groups[kinds.index(kind)]
+
+
+def signature(group):
+    """What has to be the same in all files."""
+    return tuple(
+        (name, a.shape, str(a.dtype), a.dims, a.undefined, a.fill_value if a.undefined else 0)
+        for name, a in group.arrays.items()
+    )
+
+
+def values_of(keyword, groups):
+    """The values of a keyword in each file: numbers, or strings if any is one."""
+    found = [value_of(keyword, group) for group in groups]
+    if all(value is None for value in found):
+        raise CommandError(f"--keep {keyword}: no file has this keyword")
+    if any(isinstance(value, (str, list)) for value in found):
+        return np.array(["" if value is None else str(value) for value in found])
+    if any(value is None or isinstance(value, float) for value in found):
+        return np.array([np.nan if value is None else value for value in found], "f8")
+    return np.array(found, "i8")
+
+
+def value_of(keyword, group):
+    """The value of a keyword in the first image that has it, or in the primary header."""
+    for attributes in (*(array.attributes for array in group.arrays.values()), group.attributes):
+        if keyword in attributes:
+            return attributes[keyword]
+    return None
+
+
+def as_groups(found):
+    """Each file as a group of its own, named as the file is."""
+    groups, targets = {}, {}
+    for file, group in found.groups:
+        name = stem = os.path.basename(file.rstrip("/")).partition(".")[0].lstrip("_") or "file"
+        number = 1
+        while name in groups:
+            number += 1
+            name = f"{stem}_{number}"
+        groups[name] = replace(group, targets={})
+        targets |= group.targets
+    return VirtualGroup(groups=groups, targets=targets)
