@@ -6,7 +6,6 @@ Headers are read, pixels are not: about one request of a few kilobytes for each 
 
 import datetime
 import email.utils
-import operator
 import os
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from .errors import FitsCodecsError, HeaderError
 from .hdu import walk
 from .header import image_structure, is_compressed, is_plain_image
 from .image import Named
+from .naming import ALL, Dims, Names, Wanted
 from .source import FileSource, InflatedSource, open_source, raw_source
 from .virtual import Place, VirtualArray, VirtualGroup
 
@@ -33,12 +33,10 @@ __all__ = [
     "target_facts",
 ]
 
-ALL = "*"  # as an extension: every image
-AXES = "xyz"  # of NAXIS1, NAXIS2, NAXIS3; further ones are axis4, axis5 ...
-
 # Files that are asked at the same time. Each waits for its server nearly all the time; more gain
 # little where a request takes 30 ms, and annoy servers.
 CONCURRENCY = 32
+AHEAD = 4  # times so many files wait for one that takes longer than others
 
 
 @dataclass
@@ -189,126 +187,6 @@ def dtype_range(dtype):
     return range(limits.min, limits.max + 1)
 
 
-# ---------------------------------------------------------------------------- names
-
-
-class Names:
-    """A name for each HDU, as the field's software has them: EXTNAME in capitals, or the position.
-
-    A name that is taken gets the EXTVER behind it, or the position if that is taken too.
-    """
-
-    def __init__(self):
-        self.taken = set()
-
-    def of(self, hdu):
-        own = hdu.name.upper().replace("/", "_").lstrip(".")
-        own = own or ("PRIMARY" if hdu.index == 0 else str(hdu.index))
-        if own.startswith("__"):
-            own = f"HDU{own}"  # zarr keeps such names for itself
-        tries = (own, f"{own}_{hdu.version}", f"{own}_{hdu.index}", f"{own}_HDU{hdu.index}")
-        name = next(name for name in tries if name not in self.taken)
-        self.taken.add(name)
-        return name
-
-
-class Dims:
-    """Names of axes: x, y, z from NAXIS1 on, then axis4 and so on.
-
-    One name has one length in a group. An image that wants another one gets its own, such as x_DQ.
-    """
-
-    def __init__(self):
-        self.lengths = {}
-
-    def of(self, shape, name):
-        result = []
-        for axis in reversed(range(len(shape))):
-            number = len(shape) - axis
-            own = AXES[number - 1] if number <= len(AXES) else f"axis{number}"
-            if self.lengths.setdefault(own, shape[axis]) != shape[axis]:
-                own = f"{own}_{name}"
-                self.lengths[own] = shape[axis]
-            result.append(own)
-        return tuple(reversed(result))
-
-
-class Wanted:
-    """Which HDUs are asked for, and which have been found."""
-
-    def __init__(self, extension):
-        self.first, self.all = extension is None, extension == ALL
-        if self.first or self.all:
-            extension = []
-        elif isinstance(extension, (str, tuple)) or hasattr(extension, "__index__"):
-            extension = [extension]
-        self.open = [self.checked(item) for item in extension]
-        if not (self.first or self.all or self.open):
-            raise ValueError("extension is an empty list, wanted HDUs")
-        self.count, self.images = 0, 0
-
-    @staticmethod
-    def checked(item):
-        if isinstance(item, str):
-            return (item.strip().upper(), None)
-        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
-            return (item[0].strip().upper(), operator.index(item[1]))
-        if isinstance(item, bool) or not hasattr(item, "__index__"):
-            raise TypeError(
-                f"extension {item!r}, wanted a position, an EXTNAME or (EXTNAME, EXTVER)"
-            )
-        if operator.index(item) < 0:
-            raise ValueError(f"extension {item}, wanted a position from the start of the file")
-        return operator.index(item)
-
-    @property
-    def complete(self):
-        """Whether nothing more has to be looked for."""
-        return bool(self.images) if self.first else not (self.all or self.open)
-
-    def has(self, hdu, image):
-        """Whether this one is to be described."""
-        self.count += 1
-        if self.first or self.all:
-            found = image and (self.all or 0 not in image_lengths(hdu))
-        else:
-            asked = [item for item in self.open if self.means(item, hdu)]
-            self.open = [item for item in self.open if item not in asked]
-            found = bool(asked)
-            if found and not image:
-                raise HeaderError(f"{hdu.label}: no image, wanted one with pixels")
-        self.images += found
-        return found
-
-    @staticmethod
-    def means(item, hdu):
-        if isinstance(item, int):
-            return item == hdu.index
-        name, version = item
-        own = hdu.name.upper() or ("PRIMARY" if hdu.index == 0 else "")
-        return name == own and version in (None, hdu.version)
-
-    def check(self, url):
-        """Raise if something was not found."""
-        if self.open:
-            text = ", ".join(
-                f"HDU {i}" if isinstance(i, int) else f"EXTNAME {i[0]!r}"
-                + (f" with EXTVER {i[1]}" if i[1] is not None else "")
-                for i in self.open
-            )  # fmt: skip
-            raise HeaderError(f"{url}: found none in {self.count} HDUs, wanted {text}")
-        if not self.images:
-            raise HeaderError(f"{url}: found no image in {self.count} HDUs")
-
-
-def image_lengths(hdu):
-    """The lengths of the axes of an image HDU, or nothing where its header cannot be read."""
-    try:
-        return image_structure(hdu.header).shape
-    except HeaderError:
-        return ()  # told when it is described
-
-
 # ---------------------------------------------------------------------------- targets
 
 MODIFIED = ("mtime", "Last-Modified", "LastModified", "last_modified", "updated", "created")
@@ -387,6 +265,7 @@ def each(work, items, concurrency=CONCURRENCY):
     item, result
         In order. Where the file, its header or its server is at fault, the result is the exception.
     """
+    from collections import deque
     from concurrent.futures import ThreadPoolExecutor
 
     def attempt(item):
@@ -395,9 +274,18 @@ def each(work, items, concurrency=CONCURRENCY):
         except (FitsCodecsError, OSError) as error:
             return error
 
+    items, pending = iter(items), deque()
     pool = ThreadPoolExecutor(concurrency, "fitscodecs")
     try:
-        for item, future in [(item, pool.submit(attempt, item)) for item in items]:
+        while True:
+            while len(pending) < AHEAD * concurrency:  # so that millions need little memory
+                item = next(items, pending)
+                if item is pending:
+                    break
+                pending.append((item, pool.submit(attempt, item)))
+            if not pending:
+                return
+            item, future = pending.popleft()
             yield item, future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -16,6 +16,7 @@ __all__ = [
     "Place",
     "VirtualArray",
     "VirtualGroup",
+    "common",
     "concatenate",
     "difference",
     "stack",

@@ -292,6 +292,14 @@ def test_check(night, tmp_path, capsys):
     assert f"{out}: 2 of 6 files changed\n" in text
 
 
+def test_no_record(night, tmp_path, capsys):
+    pytest.importorskip("icechunk", reason="icechunk keeps repositories of references")
+    for name in ("a.json", "a.icechunk"):
+        assert run(night, "-o", tmp_path / name, "--no-record") == 0
+        assert run("--check", tmp_path / name) == 1
+        assert "no fitscodecs_targets among its attributes" in capsys.readouterr().err
+
+
 def test_check_of_other_things(tmp_path, capsys):
     path = tmp_path / "a.json"
     for content, message in [

@@ -191,11 +191,11 @@ def test_parquet(tmp_path, parquet):
     for settings in ({"zarr_format": 3}, {"zarr_format": 2, "use_consolidated": False}):
         opened = open_references(tmp_path / "refs.parquet", protocol="file", **settings)
         assert opened.attrs["A"] == 1
-        assert set(opened.attrs["fitscodecs_targets"]) == set(group.targets)
         assert opened["A"].shape == (5, 20, 30)
         assert same_bits(opened["A"][...], np.array(want))
         assert list(opened["DATE"][...]) == list(times)
         assert list(opened["N"][...]) == list(range(5))
+    assert set(opened.attrs["fitscodecs_targets"]) == set(group.targets)
     cube = open_references(tmp_path / "refs.parquet", protocol="file")["A"]
     assert same_bits(cube[2, 4:6, ::7], want[2][4:6, ::7])
     with pytest.raises(FileExistsError):

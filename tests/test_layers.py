@@ -20,7 +20,7 @@ ORDER = [
     "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
     "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "pixels",
     "image", "chunk", "check", "writer", "tiled", "pack", "readback", "repack", "attributes",
-    "virtual", "zarr_metadata", "references", "_version", "",
+    "virtual", "zarr_metadata", "naming", "references", "_version", "",
 ]  # fmt: skip
 
 

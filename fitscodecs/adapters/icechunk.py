@@ -53,7 +53,8 @@ def write_icechunk(group, path, *, containers=None, storage_options=None, overwr
 def fill_repository(group, path, containers, storage_options):
     """Make a repository with one commit."""
     if containers is None:
-        containers = containers_of(group.targets, storage_options)
+        urls = {place.url for _, place in chunk_places(group) if place.data is None}
+        containers = containers_of(urls, storage_options)
     config = icechunk.RepositoryConfig.default()
     for container in containers:
         config.set_virtual_chunk_container(container)
@@ -65,8 +66,7 @@ def fill_repository(group, path, containers, storage_options):
     session = repository.writable_session("main")
     run(put_documents(session.store, group))
     put_chunks(session.store, group, group.targets)
-    nfiles = len(group.targets)
-    session.commit(f"references to {nfiles} FITS {'file' if nfiles == 1 else 'files'}")
+    session.commit("references to FITS files")
 
 
 def quiet():

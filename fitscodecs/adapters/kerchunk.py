@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 
 from ..atomic import replacing
 from ..references import CONCURRENCY, describe_file, each
@@ -157,7 +158,8 @@ def put_parquet(group, mapper, zarr_format):
     for key, document in documents(group, 2):
         mapper[key] = json.dumps(document)
     if zarr_format == 3:
-        for key, document in documents(group, 3, separator="."):
+        # What is known of the targets is long, and once is enough.
+        for key, document in documents(replace(group, targets={}), 3, separator="."):
             mapper.zmetadata[key] = document
         mapper.zmetadata["zarr.json/.zarray"] = NOTHING
     elif zarr_format != 2:
@@ -186,7 +188,11 @@ def write_json(group, path, *, zarr_format=3, overwrite=False):
 
 
 def write_parquet(group, path, *, zarr_format=3, overwrite=False):
-    """Write the references of a group as a folder of Parquet files; see `write_json`."""
+    """Write the references of a group as a folder of Parquet files; see `write_json`.
+
+    With the `zarr_format` 3 it can be opened in both formats. Only the older one shows the
+    attribute ``fitscodecs_targets``.
+    """
     from fsspec.implementations.local import LocalFileSystem
     from fsspec.implementations.reference import LazyReferenceMapper
 

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 
 from ..references import ALL, CONCURRENCY, changed_targets
 from .failures import CommandError, each_file, one_line
@@ -65,6 +66,10 @@ def add_arguments(parser):
     parser.add_argument(
         "--scheduler", metavar="ADDRESS",
         help="let a dask cluster read the headers, such as tcp://host:8786",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-record", action="store_true",
+        help="do not record size and ETag of each file, some 100 bytes, which --check compares",
     )  # fmt: skip
     parser.add_argument(
         "--check", action="store_true",
@@ -127,22 +132,25 @@ def run(args):
     began = time.perf_counter()
     extension = ALL if args.hdu is None else args.hdu
     describe = Describe(extension, not args.unscaled, args.storage_options)
-    survey_of = survey(files, describe, args.jobs, args.scheduler)
+    one_by_one = args.groups or (len(files) == 1 and not (args.new_axis or args.axis or args.keep))
+    keep = None if one_by_one else args.keep
+    survey_of = survey(files, describe, args.jobs, args.scheduler, keep)
     if survey_of.groups:
-        group = together(survey_of, args, len(files))
+        group = together(survey_of, args)
+        if args.no_record:
+            group = replace(group, targets={})
         write(group)
         tell(args.output, group, survey_of, time.perf_counter() - began)
     return tell_refused(survey_of, len(files))
 
 
-def together(survey_of, args, nfiles):
+def together(survey_of, args):
     """One group of all files, in the way that was asked for."""
-    if nfiles == 1 and not (args.new_axis or args.axis or args.groups or args.keep):
-        return survey_of.groups[0][1]
     if args.groups:
         return as_groups(survey_of)
-    new_axis = None if args.axis else args.new_axis or "file"
-    return as_one(survey_of, new_axis, args.axis, args.keep)
+    if survey_of.keep is None:
+        return survey_of.groups[0][1]
+    return as_one(survey_of, None if args.axis else args.new_axis or "file", args.axis)
 
 
 # ---------------------------------------------------------------------------- formats

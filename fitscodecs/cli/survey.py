@@ -9,11 +9,13 @@ import numpy as np
 
 from ..errors import FitsCodecsError
 from ..references import describe_file, each
-from ..virtual import VirtualGroup, concatenate, difference, stack
+from ..virtual import VirtualGroup, common, concatenate, difference, stack
 from .failures import CommandError, missing, one_line
 from .report import progress
 
 __all__ = ["Survey", "as_groups", "as_one", "survey"]
+
+BATCH = 10_000  # files that a cluster has at the same time
 
 
 @dataclass
@@ -22,21 +24,60 @@ class Survey:
 
     Attributes
     ----------
+    keep : list of str or None
+        Keywords whose values are kept for each file. None: all that a file has.
     groups : list of (str, VirtualGroup)
         By file, in their order; a file may stand several times.
+    shared : dict
+        Attributes that all files of a kind have in common, by `signature`.
     refused : list of (str, str)
         Files and reasons.
     left_out : collections.Counter
         HDUs that are no images, by what they are; and in how many files.
     """
 
+    keep: list | None = None
     groups: list = field(default_factory=list)
+    shared: dict = field(default_factory=dict)
     refused: list = field(default_factory=list)
     left_out: Counter = field(default_factory=Counter)
+
+    def add(self, file, contents):
+        """Take in a file. Of millions, headers would not fit into memory."""
+        group = contents.group
+        self.left_out.update(contents.left_out)
+        if self.keep is not None:
+            kind, attributes = signature(group), all_attributes(group)
+            seen = self.shared.get(kind, attributes)
+            self.shared[kind] = [common(pair) for pair in zip(seen, attributes, strict=True)]
+            kept = {keyword: value_of(keyword, attributes) for keyword in self.keep}
+            group = with_attributes(group, [kept, *({} for _ in group.arrays)])
+        self.groups.append((file, group))
 
     def refuse(self, file, reason):
         reason = reason.removeprefix(f"{os.path.abspath(file)}: ").removeprefix(f"{file}: ")
         self.refused.append((file, reason))
+
+
+def all_attributes(group):
+    """The attributes of a group, and of each of its arrays."""
+    return [group.attributes, *(array.attributes for array in group.arrays.values())]
+
+
+def with_attributes(group, attributes):
+    """A group with other attributes; see `all_attributes`."""
+    own, *others = attributes
+    arrays = {
+        name: replace(array, attributes=other)
+        for (name, array), other in zip(group.arrays.items(), others, strict=True)
+    }
+    return replace(group, attributes=own, arrays=arrays)
+
+
+def value_of(keyword, attributes):
+    """The value of a keyword in the first image that has it, or in the primary header."""
+    own, *others = attributes
+    return next((found[keyword] for found in (*others, own) if keyword in found), None)
 
 
 @dataclass(frozen=True)
@@ -54,7 +95,7 @@ class Describe:
         )  # fmt: skip
 
 
-def survey(files, describe, concurrency, scheduler=None):
+def survey(files, describe, concurrency, scheduler=None, keep=None):
     """Describe files, many at the same time.
 
     Parameters
@@ -66,12 +107,14 @@ def survey(files, describe, concurrency, scheduler=None):
         Number of files that are asked at the same time.
     scheduler : str, optional
         Address of a dask cluster that is to do it.
+    keep : list of str, optional
+        See `Survey`.
 
     Returns
     -------
     Survey
     """
-    result = Survey()
+    result = Survey(keep)
     results = on_cluster(files, describe, scheduler) if scheduler else each(
         describe, files, concurrency
     )  # fmt: skip
@@ -83,8 +126,7 @@ def survey(files, describe, concurrency, scheduler=None):
             elif isinstance(contents, Exception):
                 result.refuse(file, one_line(contents))
             else:
-                result.groups.append((file, contents.group))
-                result.left_out.update(contents.left_out)
+                result.add(file, contents)
     return result
 
 
@@ -92,20 +134,22 @@ def on_cluster(files, describe, scheduler):
     """Let a dask cluster describe the files, which its workers see under the same paths."""
     from distributed import Client
 
-    files = [file if "://" in file else os.path.abspath(file) for file in files]
     with Client(scheduler, set_as_default=False) as client:
-        futures = client.map(describe, files, pure=False, retries=0)
-        try:
-            for file, future in zip(files, futures, strict=True):
-                yield file, future.exception() or future.result()
-        finally:
-            client.cancel(futures)
+        for start in range(0, len(files), BATCH):
+            batch = files[start : start + BATCH]
+            there = [file if "://" in file else os.path.abspath(file) for file in batch]
+            futures = client.map(describe, there, pure=False, retries=0)
+            try:
+                for file, future in zip(batch, futures, strict=True):
+                    yield file, future.exception() or future.result()
+            finally:
+                client.cancel(futures)
 
 
 # ---------------------------------------------------------------------------- together
 
 
-def as_one(found, new_axis=None, axis=None, keep=()):
+def as_one(found, new_axis=None, axis=None):
     """All files as one group, along an axis; those that do not fit are refused.
 
     What most files are like is what all have to be like.
@@ -113,11 +157,9 @@ def as_one(found, new_axis=None, axis=None, keep=()):
     Parameters
     ----------
     found : Survey
-        Further files are refused in it.
+        Further files are refused in it. What it keeps becomes variables along the new axis.
     new_axis, axis : str
         One of the two: name of a further axis, or of one that images have.
-    keep : list of str
-        Keywords whose values become variables along the new axis.
 
     Returns
     -------
@@ -135,11 +177,12 @@ def as_one(found, new_axis=None, axis=None, keep=()):
         one = stack(groups, new_axis) if axis is None else concatenate(groups, axis)
     except FitsCodecsError as error:
         raise CommandError(one_line(error)) from error
-    literals = {keyword: (values_of(keyword, groups), (new_axis,)) for keyword in keep}
-    for keyword in keep:
+    for keyword in found.keep:
         if keyword in one.arrays:
             raise CommandError(f"--keep {keyword}: there is an image of that name")
-    return replace(one, literals=literals)
+    kept = {keyword: (values_of(keyword, groups), (new_axis,)) for keyword in found.keep}
+    one = with_attributes(one, found.shared[signature(usual)])
+    return replace(one, literals=kept)
 
 
 def most_common(groups):
@@ -159,7 +202,7 @@ def signature(group):
 
 def values_of(keyword, groups):
     """The values of a keyword in each file: numbers, or strings if any is one."""
-    found = [value_of(keyword, group) for group in groups]
+    found = [group.attributes[keyword] for group in groups]
     if all(value is None for value in found):
         raise CommandError(f"--keep {keyword}: no file has this keyword")
     if any(isinstance(value, (str, list)) for value in found):
@@ -167,14 +210,6 @@ def values_of(keyword, groups):
     if any(value is None or isinstance(value, float) for value in found):
         return np.array([np.nan if value is None else value for value in found], "f8")
     return np.array(found, "i8")
-
-
-def value_of(keyword, group):
-    """The value of a keyword in the first image that has it, or in the primary header."""
-    for attributes in (*(array.attributes for array in group.arrays.values()), group.attributes):
-        if keyword in attributes:
-            return attributes[keyword]
-    return None
 
 
 def as_groups(found):
