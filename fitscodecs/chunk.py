@@ -204,7 +204,7 @@ def next_stop(data, size):
     return len(data) + more if size is None else min(len(data) + more, size)
 
 
-def pixel_steps(index, key, shape=None, scaled=True, threads=None):
+def pixel_steps(index, key, shape=None, scaled=True):
     """Ranges to read for pixels of a chunk.
 
     Parameters
@@ -215,7 +215,6 @@ def pixel_steps(index, key, shape=None, scaled=True, threads=None):
     shape : tuple of int, optional
         Of the chunk: that of the image, with axes of length 1 in front if there are any.
     scaled : bool
-    threads : int, optional
 
     Yields
     ------
@@ -224,7 +223,7 @@ def pixel_steps(index, key, shape=None, scaled=True, threads=None):
     Returns
     -------
     callable
-        Decodes: it takes no arguments and gives an ndarray. It is not called here because
+        Decodes: it takes a number of threads and gives an ndarray. It is not called here because
         decoding is work, which some readers leave to another thread.
     """
     selection, todo = picked(index, key, shape)
@@ -238,7 +237,7 @@ def pixel_steps(index, key, shape=None, scaled=True, threads=None):
     for (first, last), data in zip(ranges, buffers, strict=True):
         exactly(data, last - first)
     streams = Streams(buffers, which, begin, entries.nbytes)
-    return partial(decoded, index.structure, scaled, entries, streams, todo, selection, threads)
+    return partial(decoded, index.structure, scaled, entries, streams, todo, selection)
 
 
 def picked(index, key, shape):
@@ -252,7 +251,6 @@ def picked(index, key, shape):
 
 def decoded(structure, scaled, entries, streams, todo, selection, threads):
     """Pixels of a selection, of the shape that numpy defines for it."""
-    threads = THREADS if threads is None else threads
     if selection.points is not None:
         return decode_points(structure, scaled, entries, streams, todo, threads)
     array = decode_block(structure, scaled, entries, streams, todo, None, threads)
@@ -289,6 +287,7 @@ def whole_chunk(data, shape=None, dtype=None, scaled=True, threads=None):
     entries = index.entries(todo.tiles)
     zeros = np.zeros(len(entries.tiles), np.int64)
     streams = Streams([data], zeros, entries.start + index.data_start, entries.nbytes)
+    threads = THREADS if threads is None else threads
     return decoded(index.structure, scaled, entries, streams, todo, selection, threads)
 
 

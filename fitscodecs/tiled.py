@@ -2,6 +2,7 @@
 """Chunks that are HDUs, for arrays of other packages: configuration, encoding, decoding."""
 
 import operator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -92,7 +93,7 @@ class HduFormat:
             raise EncodeError(f"pixels of type {dtype} come back only with scaled=true: FITS "
                               f"stores them as {stored_dtype(dtype)}")  # fmt: skip
 
-    def encode(self, array, options=None):
+    def encode(self, array, options=None, threads=None):
         """The bytes of an image extension.
 
         Parameters
@@ -100,19 +101,18 @@ class HduFormat:
         array : ndarray
         options : callable, optional
             See `tile_options`.
+        threads : int, optional
         """
         self.check_encodes(array.dtype)
         tiles = self.tile_shape
         if tiles is not None:
             tiles = (1,) * (array.ndim - len(tiles)) + tiles
-        if options is None:
-            return encode_image(array, None, self.compression, tiles, self.quantize)
-        with tile_options(options):
-            return encode_image(array, None, self.compression, tiles, self.quantize)
+        with nullcontext() if options is None else tile_options(options):
+            return encode_image(array, None, self.compression, tiles, self.quantize, threads)
 
-    def decode(self, data, shape=None, dtype=None):
+    def decode(self, data, shape=None, dtype=None, threads=None):
         """All pixels of a chunk; see `whole_chunk`."""
-        return whole_chunk(data, shape, dtype, self.scaled)
+        return whole_chunk(data, shape, dtype, self.scaled, threads)
 
 
 def positive(name, value):

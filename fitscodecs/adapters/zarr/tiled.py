@@ -13,6 +13,7 @@ from ...tiled import HduFormat
 from .index import Abandoned, IndexCache, Place, place_of
 from .ranges import Missing, Requests, contents, fetch_sync
 from .spec import native_dtype
+from .threads import share
 
 __all__ = ["FitsTiled"]
 
@@ -132,10 +133,9 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
     def _encode_sync(self, chunk_data, chunk_spec):
         self._cache.close()
-        array = chunk_data.as_numpy_array()
-        return chunk_spec.prototype.buffer.from_bytes(
-            self.format.encode(array, self.tile_options)
-        )  # fmt: skip
+        with share.one() as threads:
+            hdu = self.format.encode(chunk_data.as_numpy_array(), self.tile_options, threads)
+        return chunk_spec.prototype.buffer.from_bytes(hdu)
 
     async def _decode_single(self, chunk_data, chunk_spec):
         return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
@@ -144,8 +144,8 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _decode(self, data, spec, place):
-        with Named(place.label):
-            pixels = self.format.decode(data, spec.shape, native_dtype(spec.dtype))
+        with Named(place.label), share.one() as threads:
+            pixels = self.format.decode(data, spec.shape, native_dtype(spec.dtype), threads)
         return spec.prototype.nd_buffer.from_numpy_array(pixels)
 
     # ------------------------------------------------------------------ parts of chunks
@@ -170,7 +170,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
                 index = await self._index(place, read)
                 index.check_type(native_dtype(chunk_spec.dtype), self.scaled)
                 steps = pixel_steps(index, selection, chunk_spec.shape, self.scaled)
-                pixels = await asyncio.to_thread(await read(steps))
+                pixels = await asyncio.to_thread(shared, await read(steps))
         except Missing:
             return None
         return prototype.nd_buffer.from_numpy_array(np.asarray(pixels))
@@ -189,7 +189,8 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             with Named(place.label):
                 index = self._index_sync(place, read)
                 index.check_type(native_dtype(chunk_spec.dtype), self.scaled)
-                pixels = read(pixel_steps(index, selection, chunk_spec.shape, self.scaled))()
+                steps = pixel_steps(index, selection, chunk_spec.shape, self.scaled)
+                pixels = shared(read(steps))
         except Missing:
             return None
         return prototype.nd_buffer.from_numpy_array(np.asarray(pixels))
@@ -236,3 +237,9 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
                 raise
             self._cache.fulfil(place, future, index)
             return index
+
+
+def shared(decode):
+    """Pixels from a function of a number of threads, called with this chunk's share of them."""
+    with share.one() as threads:
+        return decode(threads)
