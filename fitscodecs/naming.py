@@ -1,6 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """Which HDUs of a file are asked for, and what their arrays and axes are called."""
 
+import itertools
 import operator
 
 from .errors import HeaderError
@@ -26,7 +27,9 @@ class Names:
         own = own or ("PRIMARY" if hdu.index == 0 else str(hdu.index))
         if own.startswith("__"):
             own = f"HDU{own}"  # zarr keeps such names for itself
-        tries = (own, f"{own}_{hdu.version}", f"{own}_{hdu.index}", f"{own}_HDU{hdu.index}")
+        tries = itertools.chain(
+            [own, f"{own}_{hdu.version}"], (f"{own}_{n}" for n in itertools.count(hdu.index))
+        )
         name = next(name for name in tries if name not in self.taken)
         self.taken.add(name)
         return name

@@ -6,6 +6,7 @@ Headers are read, pixels are not: about one request of a few kilobytes for each 
 
 import datetime
 import email.utils
+import math
 import os
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -154,7 +155,8 @@ def describe_hdu(source, hdu, url, scaled, inline_threshold):
     dtype = scaling.dtype if scaled else scaling.stored_dtype
     blank = undefined_value(scaling, scaled)
     attributes = image_attributes(hdu, scaled)
-    if not scaled and (scaling.bscale, scaling.bzero) != (1, 0):
+    linear = (scaling.bscale, scaling.bzero)
+    if not scaled and linear != (1, 0) and all(map(math.isfinite, linear)):
         attributes |= {"scale_factor": scaling.bscale, "add_offset": scaling.bzero}
     return VirtualArray(
         shape=structure.shape,

@@ -41,6 +41,13 @@ def open_references(refs, zarr_format=3, protocol=None, **settings):
     return zarr.open_group(store, mode="r", zarr_format=zarr_format, **settings)
 
 
+@pytest.fixture
+def parquet():
+    pytest.importorskip("kerchunk", reason="fsspec writes Parquet references with kerchunk")
+    pytest.importorskip("pandas", reason="Parquet references need pandas")
+    pytest.importorskip("fastparquet", reason="fsspec reads Parquet references with fastparquet")
+
+
 def image_hdus(path):
     return [
         hdu
@@ -74,6 +81,21 @@ def test_real_file(path, zarr_format):
         got = group[name]
         assert (got.shape, got.dtype) == (want.shape, want.dtype), name
         assert same_bits(got[...], want), name
+
+
+@pytest.mark.parametrize("path", shared_files("real"))
+def test_real_file_in_parquet(path, tmp_path, parquet):
+    """One folder, read as zarr 3 and as zarr 2."""
+    hdus = image_hdus(path)
+    if not hdus:
+        return
+    group = describe_file(path).group
+    write_parquet(group, tmp_path / "a.parquet")
+    for settings in ({"zarr_format": 3}, {"zarr_format": 2, "use_consolidated": False}):
+        opened = open_references(tmp_path / "a.parquet", **settings)
+        for name, hdu in zip(group.arrays, hdus, strict=True):
+            want = fc.open(path, hdu=hdu.index)[...]
+            assert same_bits(opened[name][...], want), name
 
 
 def test_unscaled(tmp_path):
@@ -162,13 +184,6 @@ def test_inline(tmp_path):
 
 
 # ---------------------------------------------------------------------------- Parquet
-
-
-@pytest.fixture
-def parquet():
-    pytest.importorskip("kerchunk", reason="fsspec writes Parquet references with kerchunk")
-    pytest.importorskip("pandas", reason="Parquet references need pandas")
-    pytest.importorskip("fastparquet", reason="fsspec reads Parquet references with fastparquet")
 
 
 def test_parquet(tmp_path, parquet):

@@ -154,6 +154,17 @@ def test_scaling(tmp_path, cards, scaled, dtype, fill, undefined):
         assert metadata["attributes"]["scale_factor"] == 1
 
 
+def test_scale_beyond_a_double(tmp_path):
+    """JSON holds no infinity."""
+    path = plain_file(tmp_path / "a.fits", (sample("int16", (4, 5)), [("BSCALE", 2.5)]))
+    path.write_bytes(path.read_bytes().replace(b"  2.5", b"1E999"))
+    attributes = contents(describe_file(path, scaled=False).group)["PRIMARY/zarr.json"][
+        "attributes"
+    ]
+    assert attributes["BSCALE"] == "1E999"
+    assert "scale_factor" not in attributes
+
+
 def test_extensions(tmp_path):
     small, large = sample("int16", (4, 5)), sample("float32", (6, 7))
     named = [
@@ -190,6 +201,18 @@ def test_extensions(tmp_path):
     for extension in (-1, []):
         with pytest.raises(ValueError, match="wanted"):
             chosen(extension)
+
+
+def test_names_that_are_taken(tmp_path):
+    names = ["A", "A_1", "A", "A", "A_3", "A", "1"]
+    small = sample("int16", (4, 5))
+    path = plain_file(tmp_path / "a.fits", (small, []), *((small, [("EXTNAME", n)]) for n in names))
+    arrays = describe_file(path).group.arrays
+    assert len(arrays) == 8
+    assert list(arrays)[:3] == ["PRIMARY", "A", "A_1"]
+    assert [place.start for array in arrays.values() for place in array.places.values()] == [
+        hdu.start for hdu in walk(open_source(path))
+    ]
 
 
 def test_first_image_has_pixels(tmp_path):
