@@ -309,6 +309,19 @@ def test_cube(night, tmp_path):
     assert same_bits(old[...], want[:20])
 
 
+def test_combined_by_kerchunk(night):
+    """kerchunk itself combines references of the older format."""
+    combine = pytest.importorskip("kerchunk.combine", reason="kerchunk combines references")
+    refs = [json.loads(json.dumps(process_file(path, zarr_format=2))) for path in night[:4]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        combined = combine.MultiZarrToZarr(
+            refs, concat_dims=["t"], coo_map={"t": "INDEX"}, remote_protocol="file"
+        ).translate()
+    array = open_references(combined["refs"], 2)["SCI"]
+    assert same_bits(array[...], np.array([fc.open(path)[...] for path in night[:4]]))
+
+
 def test_files_that_cannot_be_combined(night, tmp_path):
     other = packed(tmp_path / "other.fits", sample("float32", (16, 25)), ("EXTNAME", "SCI"))
     with pytest.raises(fc.FitsCodecsError, match=r"other.fits: SCI: shape \(16, 25\), wanted \(16"):

@@ -3,6 +3,7 @@
 
 import inspect
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ virtualizarr = pytest.importorskip("virtualizarr", reason="VirtualiZarr makes vi
 from obspec_utils.registry import ObjectStoreRegistry  # noqa: E402
 from obstore.store import HTTPStore, LocalStore  # noqa: E402
 
+from fitscodecs.adapters.kerchunk import write_json  # noqa: E402
 from fitscodecs.adapters.virtualizarr import FitsParser, to_kerchunk  # noqa: E402
 
 pytestmark = [
@@ -156,6 +158,29 @@ def test_cube(night):
     long = xr.concat(datasets, dim="y", coords="minimal", compat="override")
     refs = to_kerchunk(long.drop_attrs())
     assert same_bits(open_references(refs["refs"])["SCI"][...], np.concatenate(want))
+
+
+def test_mfdataset(night):
+    parser = pickle.loads(pickle.dumps(FitsParser()))  # as it goes to other processes
+    cube = virtualizarr.open_virtual_mfdataset(
+        [uri(path) for path in night], registry=REGISTRY, parser=parser, combine="nested",
+        concat_dim="time", coords="minimal", compat="override", combine_attrs="override",
+    )  # fmt: skip
+    array = open_references(to_kerchunk(cube)["refs"])["SCI"]
+    assert same_bits(array[...], np.array([fc.open(path)[...] for path in night]))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_own_parser_of_references(night, tmp_path, zarr_format):
+    """VirtualiZarr reads references that are written here."""
+    if "zarr_format" not in inspect.signature(parsed(night[0]).vz.to_kerchunk).parameters:
+        pytest.skip(f"virtualizarr {virtualizarr.__version__} parses no such codec")
+    from virtualizarr.parsers import KerchunkJSONParser
+
+    write_json(describe_file(night[0]).group, tmp_path / "a.json", zarr_format=zarr_format)
+    store = KerchunkJSONParser()(uri(tmp_path / "a.json"), REGISTRY)
+    group = zarr.open_group(store, mode="r", zarr_format=3)
+    assert same_bits(group["SCI"][...], fc.open(night[0])[...])
 
 
 def test_own_writer(night):
