@@ -60,6 +60,14 @@ def test_imports_point_one_way(name):
         assert other in allowed, f"{name or 'fitscodecs'} imports {other}, which comes after it"
 
 
+@pytest.mark.parametrize("name", [m for m in modules() if m.startswith("adapters.")])
+def test_adapters_do_not_know_each_other(name):
+    room = name.split(".")[1]
+    for other in imported(name, modules()[name]):
+        parts = other.split(".")
+        assert parts[0] != "adapters" or parts[1:2] in ([], [room]), f"{name} imports {other}"
+
+
 def test_import_is_light():
     """A fresh interpreter that imports the package loads no adapter's library."""
     heavy = ["astropy", "zarr", "dask", "kerchunk", "virtualizarr", "fsspec", "matplotlib", "rich"]

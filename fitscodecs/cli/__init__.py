@@ -27,6 +27,7 @@ COMMANDS = (
     "unpack",
     "repack",
     "references",
+    "export",
     "demo",
 )
 
