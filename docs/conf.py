@@ -2,6 +2,7 @@
 """Configuration of Sphinx."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import fitscodecs
@@ -27,6 +28,10 @@ default_role = "py:obj"
 highlight_language = "python"
 nitpicky = False
 
+# Pages of adapters can be made without their libraries.
+autodoc_mock_imports = [
+    name for name in ("icechunk", "virtualizarr", "zarr") if find_spec(name) is None
+]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
