@@ -159,6 +159,20 @@ def test_cutout(server, quantized, expected, tmp_path, carrier):
     assert same_bits(array[...], expected)
 
 
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_unreachable_target_is_an_error(quantized, tmp_path, carrier):
+    """A file that is gone is no missing chunk, whoever refers to it."""
+    own = FileServer(image=quantized)
+    try:
+        array = carrier(own, quantized, tmp_path)
+        own.files.clear()
+        for key in [(...,), (slice(3, 5), slice(7, 9))]:
+            with pytest.raises(Exception, match=r"failed to fetch|cannot be compared|not found"):
+                array[key]
+    finally:
+        own.close()
+
+
 def test_carriers_without_a_hint(server, quantized, expected):
     """Nobody has to know how long a header is."""
     store = reference_store(references(server.url("image"), quantized))

@@ -1,6 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """Indexes of chunks that were read: kept while they are small, and read once by many readers."""
 
+import os
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -37,7 +38,8 @@ def place_of(byte_getter):
     """The place that zarr wants bytes from.
 
     A reference to part of a file tells the length of the chunk, and a write would replace it.
-    Other chunks are kept for stores that are opened for reading only.
+    Other chunks are kept for stores that are opened for reading only. A local file that is not what
+    it was is another place.
     """
     store, path = getattr(byte_getter, "store", None), getattr(byte_getter, "path", None)
     if store is None or path is None:
@@ -45,8 +47,20 @@ def place_of(byte_getter):
     reference = reference_of(store, path)
     if isinstance(reference, (list, tuple)):
         size = int(reference[2]) if len(reference) == 3 else None
-        return Place(path, size, (id(store), path, *reference), store)
-    return Place(path, None, (id(store), path) if store.read_only else None, store)
+        return Place(path, size, (id(store), path, *reference, state_of(reference[0])), store)
+    root = getattr(store, "root", None)
+    state = state_of(os.path.join(root, path)) if isinstance(root, os.PathLike) else None
+    key = (id(store), path, state) if getattr(store, "read_only", False) else None
+    return Place(path, state and state[0], key, store)
+
+
+def state_of(path):
+    """Size, time of change and number of a local file; None for what is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, TypeError, ValueError):
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def reference_of(store, path):
