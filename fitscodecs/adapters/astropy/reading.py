@@ -68,6 +68,29 @@ class TableHeader:
         return value
 
 
+def fingerprint(header):
+    """All that the values of a header come from, to be compared; None if that cannot be seen."""
+    try:
+        return [(card._keyword, card._value, card._image) for card in header._cards]
+    except AttributeError:
+        return None
+
+
+def structure_of(bintable, header):
+    """The structure of a table, remembered for as long as its header does not change.
+
+    To read a header takes longer than to decode a tile.
+    """
+    seen = fingerprint(header)
+    known, structure = vars(bintable).get("_fitscodecs_structure", (None, None))
+    if known is None or known != seen:
+        _tiled_compression._check_compressed_header(header)
+        structure = image_structure(TableHeader(header))
+        # Reading a value makes the card parse it, which shows in the fingerprint.
+        vars(bintable)["_fitscodecs_structure"] = fingerprint(header), structure
+    return structure
+
+
 def integers_as_floats(structure):
     """The structure with which floats are read that were stored as integers without a scale.
 
@@ -129,12 +152,12 @@ def stored_pixels(bintable, compressed_data, header, ranges):
     ndarray
         Native, of the type of ZBITPIX.
     """
-    _tiled_compression._check_compressed_header(header)
     out_shape = tuple(len(r) for r in ranges)
-    out = allocate(out_shape, Scaling(bitpix=header["ZBITPIX"]).stored_dtype, "image")
-    if out.size == 0:
-        return out
-    structure = image_structure(TableHeader(header))
+    if 0 in out_shape:  # an image without pixels has no structure
+        _tiled_compression._check_compressed_header(header)
+        return np.empty(out_shape, Scaling(bitpix=header["ZBITPIX"]).stored_dtype)
+    structure = structure_of(bintable, header)
+    out = allocate(out_shape, structure.dtype, "image")
     pieces = plan(structure.shape, structure.tile_shape, ranges)
     table = TileTable(structure)
     table.feed(0, np.ascontiguousarray(compressed_data.view(np.ndarray)).view(np.uint8))
