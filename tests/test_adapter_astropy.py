@@ -269,6 +269,27 @@ def test_few_reads_of_a_remote_file(tmp_path, adapter):
     assert Counting.reads - before <= 2
 
 
+def test_ranges_of_a_remote_file(tmp_path, adapter, monkeypatch):
+    """Tiles that lie apart are asked for at once."""
+    fsspec = pytest.importorskip("fsspec", reason="remote files need fsspec")
+    array = np.random.default_rng(3).integers(0, 2**31, (256, 256), "i4")
+    path = written(tmp_path, array, tile_shape=(128, 64))
+    fs = fsspec.filesystem("memory")
+    fs.pipe("/apart.fits", path.read_bytes())
+    asked = []
+    plain = type(fs).cat_ranges
+    monkeypatch.setattr(
+        type(fs),
+        "cat_ranges",
+        lambda self, *args, **kw: asked.append(args) or plain(self, *args, **kw),
+    )
+    with fits.open("memory://apart.fits", use_fsspec=True) as hdul:
+        assert np.array_equal(hdul[1].section[100:150, 70:90], array[100:150, 70:90])
+    [(paths, starts, stops)] = asked
+    assert len(paths) == 2
+    assert sum(b - a for a, b in zip(starts, stops, strict=True)) < path.stat().st_size / 3
+
+
 def test_getdata_and_headers(tmp_path, adapter):
     array = sample("uint16", (30, 40))
     path = written(tmp_path, array, header=fits.Header({"OBJECT": "M 13"}))

@@ -110,26 +110,44 @@ def file_lock(bintable):
     )  # fmt: skip
 
 
+def read_ranges(bintable, ranges):
+    """Buffers for ranges of the data unit; one that passes the end of the file is short.
+
+    A remote file is asked for all of them at once, and not through the cache of its file object,
+    which would read megabytes ahead of each.
+    """
+    file, base = bintable._file, bintable._data_offset
+    remote = getattr(file, "_file", None)
+    fs = getattr(remote, "fs", None)
+    if hasattr(fs, "cat_ranges") and not file.memmap and not bintable._buffer:
+        starts, stops = ([int(base + pair[k]) for pair in ranges] for k in (0, 1))
+        return fs.cat_ranges([remote.path] * len(ranges), starts, stops, on_error="raise")
+    buffers = []
+    for start, stop in ranges:
+        try:
+            with file_lock(bintable):
+                raw = bintable._get_raw_data(stop - start, np.uint8, base + start)
+        except (TypeError, ValueError):  # what numpy says where the file is shorter than that
+            raw = b""
+        if raw is None:
+            raise DecodeError("the HDU has neither a file nor a buffer with compressed tiles")
+        buffers.append(raw)
+    return buffers
+
+
 def fetch(bintable, table, entries):
     """The streams of tiles, in as few reads as their places allow."""
     file = bintable._file
     mapped = bool(bintable._buffer) or (file is not None and file.memmap)
     gap = 2**62 if mapped else GAP_NBYTES
     ranges, which, begin = coalesce(entries.start, entries.start + entries.nbytes, gap)
-    buffers = []
-    for k, (start, stop) in enumerate(ranges):
-        try:
-            with file_lock(bintable):
-                raw = bintable._get_raw_data(stop - start, np.uint8, bintable._data_offset + start)
-        except (TypeError, ValueError) as error:  # of numpy: the file is shorter than that
-            tile = entries.tiles[np.flatnonzero(which == k)[0]]
-            raise DecodeError(
-                f"{table.place(tile)}: file ends before byte {bintable._data_offset + stop}, "
-                f"wanted {stop - start} bytes of compressed tiles"
-            ) from error
-        if raw is None:
-            raise DecodeError("the HDU has neither a file nor a buffer with compressed tiles")
-        buffers.append(raw)
+    buffers = read_ranges(bintable, ranges)
+    available = np.array([len(buffer) for buffer in buffers], np.int64)[which]
+    short = np.flatnonzero(begin + entries.nbytes > available)
+    if short.size:
+        i = short[0]
+        stop = bintable._data_offset + entries.start[i] + entries.nbytes[i]
+        raise DecodeError(f"{table.place(entries.tiles[i])}: file ends before byte {stop}")
     return Streams(buffers, which, begin, entries.nbytes)
 
 
