@@ -531,6 +531,18 @@ def test_wrong_pixels(name):
         assert same_bits(read(path), want)
 
 
+def test_negative_scale(tmp_path):
+    """astropy writes a negative HCOMPRESS scale into the streams, which are lossless."""
+    array = sample("int16", (32, 32))
+    settings = {"compression_type": "HCOMPRESS_1", "hcomp_scale": -3}
+    path = written(tmp_path, array, **settings)
+    assert same_bits(fc.open(path)[...], array)
+    assert b"\xdd\x99" + bytes([0, 0, 0, 16, 0, 0, 0, 32, 255, 255, 255, 253]) in heap(path)
+    with fca.enabled():
+        assert same_bits(read(path), array)
+        assert same_bits(read(written(tmp_path, array, **settings)), array)
+
+
 def test_seeds_that_are_none(tmp_path):
     """ZDITHER0 outside 1 to 10000 counts on around the table: for all rows that astropy can read
     without leaving it, the same pixels."""
