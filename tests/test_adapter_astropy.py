@@ -3,7 +3,9 @@
 
 import gzip
 import io
+import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -879,3 +881,22 @@ def test_plugin_adds_up_its_workers(monkeypatch):
     lines = []
     plugin.pytest_terminal_summary(SimpleNamespace(write_line=lines.append))
     assert lines == ["fitscodecs: decoded 3 tiles, encoded 6 tiles"]
+
+
+def test_astropys_own_tests(tmp_path):
+    """Those of compressed images; without plugins, which nothing here needs."""
+    folder = Path(compressed.__file__).parent / "tests"
+    chosen = ["-m", "not remote_data and not slow", "-k", "not test_fitsio"]  # tests/peers has them
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(folder),
+         "-p", "no:cacheprovider", "-p", "fitscodecs.adapters.astropy", *chosen, str(folder)],
+        cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:]
+    [(decoded, encoded)] = re.findall(
+        r"^fitscodecs: decoded (\d+) tiles, encoded (\d+) tiles$", done.stdout, re.MULTILINE
+    )
+    assert int(decoded) > 10000
+    assert int(encoded) > 5000
+    assert int(re.search(r"^(\d+) passed", done.stdout, re.MULTILINE)[1]) > 500
