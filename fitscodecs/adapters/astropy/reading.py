@@ -63,6 +63,8 @@ class TableHeader:
 
     def get(self, keyword, default=None):
         value = self.header.get(keyword, default)
+        if isinstance(value, np.generic):  # a program may have set it so
+            value = value.item()
         if keyword == "ZDITHER0" and isinstance(value, int):
             return (value - 1) % DITHER_LENGTH + 1
         return value
