@@ -8,7 +8,7 @@
  *     bytes 0-1    DD 99
  *     bytes 2-5    R
  *     bytes 6-9    C
- *     bytes 10-13  scale; 0 and 1 mean lossless
+ *     bytes 10-13  scale; 1 and less mean lossless
  *     bytes 14-21  coefficient [0][0], the mean of the tile times 2^(L+1) / scale
  *     bytes 22-24  number of bit planes of the quadrants: nb0, nb1, nb2
  *     then bits    the planes of four quadrants, a nibble 0, zeros up to a byte
@@ -111,9 +111,8 @@ static enum fitscodecs_status decode_header(const struct fitscodecs_tile *tile, 
         return fitscodecs_fail(result, bad, "stream holds {found} columns, wanted {wanted}",
                                header->ncols, (int64_t)tile->nx);
     }
-    if (header->scale < 0) {
-        return fitscodecs_fail(result, bad, "stream has scale {found}, wanted at least {wanted}",
-                               header->scale, 0);
+    if (header->scale < 0) { /* what astropy writes for a negative request, lossless */
+        header->scale = 0;
     }
     for (size_t i = 0; i < 3; i++) {
         if (header->nplanes[i] > MAX_PLANES) {

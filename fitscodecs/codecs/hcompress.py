@@ -88,7 +88,7 @@ class HCompress1(TileCodec):
         Each level of the transform adds three coefficients, each off by half a scale (and as much
         again if they are smoothed), and halves what the coarser levels are off by.
         """
-        scale = int.from_bytes(stream[10:14], "big")
+        scale = int.from_bytes(stream[10:14], "big", signed=True)
         return 0 if scale <= 1 else 3 * scale + 4
 
     def shape_in_stream(self, stream):

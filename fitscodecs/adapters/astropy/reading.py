@@ -63,9 +63,34 @@ class TableHeader:
 
     def get(self, keyword, default=None):
         value = self.header.get(keyword, default)
+        if isinstance(value, np.generic):  # a program may have set it so
+            value = value.item()
         if keyword == "ZDITHER0" and isinstance(value, int):
             return (value - 1) % DITHER_LENGTH + 1
         return value
+
+
+def fingerprint(header):
+    """All that the values of a header come from, to be compared; None if that cannot be seen."""
+    try:
+        return [(card._keyword, card._value, card._image) for card in header._cards]
+    except AttributeError:
+        return None
+
+
+def structure_of(bintable, header):
+    """The structure of a table, remembered for as long as its header does not change.
+
+    To read a header takes longer than to decode a tile.
+    """
+    seen = fingerprint(header)
+    known, structure = vars(bintable).get("_fitscodecs_structure", (None, None))
+    if known is None or known != seen:
+        _tiled_compression._check_compressed_header(header)
+        structure = image_structure(TableHeader(header))
+        # Reading a value makes the card parse it, which shows in the fingerprint.
+        vars(bintable)["_fitscodecs_structure"] = fingerprint(header), structure
+    return structure
 
 
 def integers_as_floats(structure):
@@ -87,26 +112,44 @@ def file_lock(bintable):
     )  # fmt: skip
 
 
+def read_ranges(bintable, ranges):
+    """Buffers for ranges of the data unit; one that passes the end of the file is short.
+
+    A remote file is asked for all of them at once, and not through the cache of its file object,
+    which would read megabytes ahead of each.
+    """
+    file, base = bintable._file, bintable._data_offset
+    remote = getattr(file, "_file", None)
+    fs = getattr(remote, "fs", None)
+    if hasattr(fs, "cat_ranges") and not file.memmap and not bintable._buffer:
+        starts, stops = ([int(base + pair[k]) for pair in ranges] for k in (0, 1))
+        return fs.cat_ranges([remote.path] * len(ranges), starts, stops, on_error="raise")
+    buffers = []
+    for start, stop in ranges:
+        try:
+            with file_lock(bintable):
+                raw = bintable._get_raw_data(stop - start, np.uint8, base + start)
+        except (TypeError, ValueError):  # what numpy says where the file is shorter than that
+            raw = b""
+        if raw is None:
+            raise DecodeError("the HDU has neither a file nor a buffer with compressed tiles")
+        buffers.append(raw)
+    return buffers
+
+
 def fetch(bintable, table, entries):
     """The streams of tiles, in as few reads as their places allow."""
     file = bintable._file
     mapped = bool(bintable._buffer) or (file is not None and file.memmap)
     gap = 2**62 if mapped else GAP_NBYTES
     ranges, which, begin = coalesce(entries.start, entries.start + entries.nbytes, gap)
-    buffers = []
-    for k, (start, stop) in enumerate(ranges):
-        try:
-            with file_lock(bintable):
-                raw = bintable._get_raw_data(stop - start, np.uint8, bintable._data_offset + start)
-        except (TypeError, ValueError) as error:  # of numpy: the file is shorter than that
-            tile = entries.tiles[np.flatnonzero(which == k)[0]]
-            raise DecodeError(
-                f"{table.place(tile)}: file ends before byte {bintable._data_offset + stop}, "
-                f"wanted {stop - start} bytes of compressed tiles"
-            ) from error
-        if raw is None:
-            raise DecodeError("the HDU has neither a file nor a buffer with compressed tiles")
-        buffers.append(raw)
+    buffers = read_ranges(bintable, ranges)
+    available = np.array([len(buffer) for buffer in buffers], np.int64)[which]
+    short = np.flatnonzero(begin + entries.nbytes > available)
+    if short.size:
+        i = short[0]
+        stop = bintable._data_offset + entries.start[i] + entries.nbytes[i]
+        raise DecodeError(f"{table.place(entries.tiles[i])}: file ends before byte {stop}")
     return Streams(buffers, which, begin, entries.nbytes)
 
 
@@ -129,12 +172,12 @@ def stored_pixels(bintable, compressed_data, header, ranges):
     ndarray
         Native, of the type of ZBITPIX.
     """
-    _tiled_compression._check_compressed_header(header)
     out_shape = tuple(len(r) for r in ranges)
-    out = allocate(out_shape, Scaling(bitpix=header["ZBITPIX"]).stored_dtype, "image")
-    if out.size == 0:
-        return out
-    structure = image_structure(TableHeader(header))
+    if 0 in out_shape:  # an image without pixels has no structure
+        _tiled_compression._check_compressed_header(header)
+        return np.empty(out_shape, Scaling(bitpix=header["ZBITPIX"]).stored_dtype)
+    structure = structure_of(bintable, header)
+    out = allocate(out_shape, structure.dtype, "image")
     pieces = plan(structure.shape, structure.tile_shape, ranges)
     table = TileTable(structure)
     table.feed(0, np.ascontiguousarray(compressed_data.view(np.ndarray)).view(np.uint8))
