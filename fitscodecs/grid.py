@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Gather", "Group", "Plan", "Selection", "gather", "normalize", "plan"]
+__all__ = ["Gather", "Group", "Plan", "Selection", "block_shape", "gather", "normalize", "plan"]
 
 
 @dataclass(frozen=True)
@@ -353,3 +353,54 @@ def gather(shape, tile_shape, selection):
         local = tuple(points[:, chosen] - corner[:, np.newaxis])
         groups.append(Group(plan(shape, tile_shape, ranges), chosen, local))
     return Gather(selection, groups)
+
+
+# ---------------------------------------------------------------------------- blocks of whole tiles
+
+
+def block_shape(shape, tile_shape, npixels):
+    """A shape for blocks of whole tiles, with at most so many pixels if a tile has no more.
+
+    Axes along which tiles have more than one pixel grow together. The others grow after them, the
+    fastest first: planes that are tiled by themselves stay apart as long as possible.
+
+    Parameters
+    ----------
+    shape, tile_shape : tuple of int
+    npixels : int
+
+    Returns
+    -------
+    tuple of int
+        Along each axis a multiple of the tile's length, or the length of the axis.
+
+    Examples
+    --------
+    >>> block_shape((4000, 3000), (1, 3000), 2**20)
+    (349, 3000)
+    >>> block_shape((9, 4000, 3000), (1, 100, 100), 2**20)
+    (1, 1000, 1000)
+    """
+    block = [min(t, n) for t, n in zip(tile_shape, shape, strict=True)]
+    single = [axis for axis in reversed(range(len(shape))) if tile_shape[axis] == 1]
+    for axes in [[a for a in range(len(shape)) if a not in single], *([a] for a in single)]:
+        grow(block, shape, tile_shape, axes, npixels)
+        if any(block[axis] < shape[axis] for axis in axes):
+            break
+    return tuple(block)
+
+
+def grow(block, shape, tile_shape, axes, npixels):
+    """Lengthen a block along some axes, in place."""
+    free = [axis for axis in axes if block[axis] < shape[axis]]
+
+    def factor():
+        return (npixels / max(1, math.prod(block))) ** (1 / len(free))
+
+    while full := [axis for axis in free if block[axis] * factor() >= shape[axis]]:
+        block[full[0]] = shape[full[0]]
+        free.remove(full[0])
+    while free:
+        axis = free[0]
+        block[axis] = tile_shape[axis] * max(1, int(factor()))
+        free.remove(axis)

@@ -187,11 +187,15 @@ class TiledImage:
     # ------------------------------------------------------------------ pixels
 
     def __getitem__(self, key):
+        return self.select(key)
+
+    def select(self, key, threads=None):
+        """What indexing gives, with at most so many threads; see `read`."""
         selection = normalize(key, self.shape)
         with self._named():
             if selection.points is not None:
-                return self._read_points(selection)
-            array = self._read(selection.ranges)
+                return self._read_points(selection, threads)
+            array = self._read(selection.ranges, None, threads)
         kept = [n for axis, n in enumerate(array.shape) if axis not in selection.dropped]
         array = array.reshape(kept)
         # As numpy does: one pixel is a scalar, or an array without axes if Ellipsis was used.
@@ -253,14 +257,47 @@ class TiledImage:
 
     def _decode(self, entries, streams, pieces, out=None, threads=None):
         """Decoded and scaled pixels; in the memory of `out` if that can hold the stored ones."""
-        threads = THREADS if threads is None else max(1, int(threads))
+        threads = number_of(threads)
         return decode_block(self.structure, self.scaled, entries, streams, pieces, out, threads)
 
-    def _read_points(self, selection):
+    def _read_points(self, selection, threads=None):
         """Pixels picked by index arrays."""
         todo = gather(self.shape, self.tile_shape, selection)
         entries, streams = self._fetch(todo.tiles)
-        return decode_points(self.structure, self.scaled, entries, streams, todo, THREADS)
+        threads = number_of(threads)
+        return decode_points(self.structure, self.scaled, entries, streams, todo, threads)
+
+    def to_dask(self, chunks="auto"):
+        """The image as an array of dask, whose blocks are decoded when they are computed.
+
+        Each block decodes the tiles that it touches, in one batch, and a selection of an array
+        those that it touches itself. Blocks that are computed at the same time share the threads
+        of the process.
+
+        Parameters
+        ----------
+        chunks : str, int, tuple or dict
+            ``"auto"``: whole tiles, as many as fit into dask's ``array.chunk-size``; so does a
+            size such as ``"64MiB"``. ``"tiles"``: each tile is a block. Else what dask takes, where
+            single axes may be ``"auto"`` or ``"tiles"`` as well. Blocks that cut tiles are
+            allowed, and warned of, since such tiles are decoded several times.
+
+        Returns
+        -------
+        dask.array.Array
+            Its name depends on the file, its size and time of change or ETag, and on the HDU.
+            It can be sent to other processes if the image was opened from a path, a URL or
+            bytes; there the file is opened again, and an OSError raised if it has changed.
+
+        Examples
+        --------
+        >>> import fitscodecs as fc
+        >>> img = fc.open("m13.fits.fz")                      # doctest: +SKIP
+        >>> img.to_dask().max(axis=0).compute()               # doctest: +SKIP
+        """
+        from .adapters.dask import dask_array
+
+        return dask_array(self, chunks)
 
     # ------------------------------------------------------------------ bytes
 
@@ -315,6 +352,11 @@ class TiledImage:
 
     def __reduce__(self):
         return TiledImage, (self._source, self._hdu, self.scaled)
+
+
+def number_of(threads):
+    """A number of threads, where None is the default one."""
+    return THREADS if threads is None else max(1, int(threads))
 
 
 class Blocks:

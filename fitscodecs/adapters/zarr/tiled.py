@@ -9,11 +9,11 @@ from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
 from ...chunk import drive, index_steps, is_whole, pixel_steps
 from ...image import Named
+from ...threads import share
 from ...tiled import HduFormat
 from .index import Abandoned, IndexCache, Place, place_of
 from .ranges import Missing, Requests, contents, fetch_sync
 from .spec import native_dtype
-from .threads import share
 
 __all__ = ["FitsTiled"]
 
