@@ -11,7 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Gather", "Group", "Plan", "Selection", "block_shape", "gather", "normalize", "plan"]
+__all__ = [
+    "Gather",
+    "Group",
+    "Plan",
+    "Selection",
+    "block_shape",
+    "gather",
+    "normalize",
+    "plan",
+    "times_decoded",
+]
 
 
 @dataclass(frozen=True)
@@ -404,3 +414,31 @@ def grow(block, shape, tile_shape, axes, npixels):
         axis = free[0]
         block[axis] = tile_shape[axis] * max(1, int(factor()))
         free.remove(axis)
+
+
+def times_decoded(blocks, tile_shape):
+    """How often tiles are decoded if an image is read block by block.
+
+    Parameters
+    ----------
+    blocks : sequence of sequence of int
+        The lengths of the blocks along each axis.
+    tile_shape : tuple of int
+
+    Returns
+    -------
+    ntiles, times : int
+        The number of tiles, and how many are decoded in all; the same if blocks cut no tile.
+
+    Examples
+    --------
+    >>> times_decoded([(70, 70, 70)], (40,))
+    (6, 8)
+    """
+    ntiles = times = 1
+    for lengths, tile in zip(blocks, tile_shape, strict=True):
+        stop = np.cumsum(lengths)
+        start = stop - lengths
+        ntiles *= -(-int(stop[-1]) // tile)
+        times *= int((-(-stop // tile) - start // tile).sum())
+    return ntiles, times

@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 from dask.utils import parse_bytes
 
-from ..grid import block_shape
+from ..grid import block_shape, times_decoded
 from ..image import THREADS
 from ..references import target_facts
 from ..source import BytesSource, FileSource, UrlSource
@@ -125,12 +125,7 @@ def blocks_of(chunks, shape, tile_shape, dtype):
 
 def warn_of_cuts(chunks, tile_shape):
     """Warn of blocks that share tiles."""
-    ntiles = ndecoded = 1
-    for lengths, tile in zip(chunks, tile_shape, strict=True):
-        stop = np.cumsum(lengths)
-        start = stop - lengths
-        ntiles *= max(1, -(-int(stop[-1]) // tile))
-        ndecoded *= max(1, int((-(-stop // tile) - start // tile).sum()))
+    ntiles, ndecoded = times_decoded(chunks, tile_shape)
     if ndecoded > ntiles:
         largest = tuple(max(lengths) for lengths in chunks)
         warnings.warn(

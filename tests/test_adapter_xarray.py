@@ -1,0 +1,272 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""open_dataset: references and stores of every kind, in blocks of whole tiles."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import fitscodecs as fc
+from fitscodecs.references import describe_file
+from fitscodecs.virtual import stack
+from fitscodecs.writer import PRIMARY
+from tests.conftest import same_bits
+from tests.making import sample
+from tests.serving import FileServer
+
+for package in ("xarray", "zarr", "dask.array", "fsspec"):
+    pytest.importorskip(package, reason="datasets need xarray, zarr, dask and fsspec")
+
+import dask  # noqa: E402
+import dask.array as da  # noqa: E402
+
+from fitscodecs.adapters.kerchunk import (  # noqa: E402
+    process_file,
+    process_files,
+    write_json,
+    write_parquet,
+)
+from fitscodecs.adapters.xarray import open_dataset  # noqa: E402
+
+SHAPE, TILES = (60, 50), (10, 25)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:The 'fastparquet' engine"),
+]
+
+
+def write_file(path, number, tiles=TILES, name="SCI"):
+    array = sample("f4", SHAPE, number)
+    fc.write(path, array, {"EXTNAME": name}, tile_shape=tiles)
+    return array
+
+
+@pytest.fixture
+def night(tmp_path):
+    """Three files of equal tiles, and their pixels."""
+    paths = [tmp_path / f"{i}.fits.fz" for i in range(3)]
+    return paths, np.stack([write_file(path, i) for i, path in enumerate(paths)])
+
+
+# ---------------------------------------------------------------------------- carriers
+
+
+def cube(paths):
+    return stack([describe_file(path).group for path in paths], "time")
+
+
+def as_mapping(paths, folder):
+    return process_files(paths, new_axis="time")
+
+
+def as_json(paths, folder):
+    write_json(cube(paths), folder / "night.json")
+    return folder / "night.json"
+
+
+def as_parquet(paths, folder):
+    pytest.importorskip("fastparquet", reason="Parquet references need fastparquet")
+    write_parquet(cube(paths), folder / "night.parquet")
+    return str(folder / "night.parquet")
+
+
+def as_repository(paths, folder):
+    pytest.importorskip("icechunk", reason="repositories are icechunk's")
+    from fitscodecs.adapters.icechunk import open_repository, quiet, write_icechunk
+
+    quiet()
+    write_icechunk(cube(paths), folder / "night.icechunk")
+    with pytest.raises(ValueError, match="wanted what open_repository"):
+        open_dataset(folder / "night.icechunk")
+    return open_repository(folder / "night.icechunk")
+
+
+def as_session(paths, folder):
+    return as_repository(paths, folder).readonly_session("main")
+
+
+def as_manifests(paths, folder):
+    pytest.importorskip("virtualizarr", reason="ManifestStore is VirtualiZarr's")
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import LocalStore
+    from virtualizarr.manifests import ManifestGroup, ManifestStore
+
+    from fitscodecs.adapters.virtualizarr import manifest_array
+
+    group = cube([f"file://{path}" for path in paths])
+    arrays = {name: manifest_array(array, False) for name, array in group.arrays.items()}
+    registry = ObjectStoreRegistry({"file://": LocalStore()})
+    return ManifestStore(ManifestGroup(arrays), registry=registry)
+
+
+def as_zarr(paths, folder):
+    import zarr
+
+    from fitscodecs.adapters.zarr import FitsTiled
+
+    group = zarr.create_group(folder / "night.zarr")
+    array = group.create_array(
+        "SCI", shape=(3, *SHAPE), chunks=(1, *SHAPE), dtype="f4", compressors=None,
+        serializer=FitsTiled(tile_shape=TILES), dimension_names=["time", "y", "x"],
+    )  # fmt: skip
+    array[...] = np.stack([fc.open(path)[...] for path in paths])
+    return str(folder / "night.zarr")
+
+
+CARRIERS = [as_mapping, as_json, as_parquet, as_repository, as_session, as_manifests, as_zarr]
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_carriers(night, tmp_path, carrier):
+    paths, want = night
+    target = carrier(paths, tmp_path)
+    data = open_dataset(target, "8kB")
+    assert data["SCI"].chunks == ((1, 1, 1), (40, 20), (50,))
+    assert dict(data.chunks) == {"time": (1, 1, 1), "y": (40, 20), "x": (50,)}
+    assert same_bits(data["SCI"].values, want)
+    lazy = open_dataset(target, None)
+    assert lazy["SCI"].chunks is None
+    assert same_bits(lazy["SCI"][1, 5:9].values, want[1, 5:9])
+
+
+# ---------------------------------------------------------------------------- blocks
+
+
+@pytest.mark.parametrize(
+    ("chunks", "want"),
+    [
+        ("auto", ((3,), (60,), (50,))),
+        ("tiles", ((1, 1, 1), (10,) * 6, (25, 25))),
+        ("30kB", ((2, 1), (60,), (50,))),  # whole HDUs
+        ({"time": -1}, ((3,), (60,), (50,))),
+        ({"time": 1, "x": "tiles"}, ((1, 1, 1), (60,), (25, 25))),
+        ({"y": (20, 40), "x": "auto"}, ((3,), (20, 40), (50,))),
+    ],
+)
+def test_chunks(night, chunks, want):
+    paths, pixels = night
+    data = open_dataset(process_files(paths, new_axis="time"), chunks)
+    assert data["SCI"].chunks == want
+    assert data["SCI"].dtype == "f4" and same_bits(data["SCI"].values, pixels)
+
+
+def test_auto_follows_the_configuration(night):
+    refs = process_files(night[0], new_axis="time")
+    with dask.config.set({"array.chunk-size": "5kB"}):
+        assert open_dataset(refs)["SCI"].data.chunksize == (1, 20, 50)
+
+
+def test_cut_tiles_are_warned_of(night):
+    refs = process_files(night[0], new_axis="time")
+    with pytest.warns(da.PerformanceWarning, match="SCI: .* 36 tiles are decoded 48") as caught:
+        data = open_dataset(refs, {"y": 15, "x": -1})
+    assert caught[0].filename == __file__
+    assert same_bits(data["SCI"].values, night[1])
+    with pytest.raises(ValueError, match="chunks for z, wanted some of time, y, x"):
+        open_dataset(refs, {"z": 1})
+
+
+def test_images_of_one_file_have_the_same_blocks(tmp_path):
+    """Types and tiles differ; blocks are whole tiles of all."""
+    hdus = [("SCI", "f4", (4, 50)), ("DQ", "i2", (6, 50)), ("VAR", "f8", (60, 10))]
+    data = PRIMARY + b"".join(
+        fc.encode_image(sample(dtype, SHAPE), {"EXTNAME": name}, tile_shape=tiles)
+        for name, dtype, tiles in hdus
+    )
+    path = tmp_path / "a.fits"
+    path.write_bytes(data)
+    dataset = open_dataset(process_file(path, extension="*"), {"y": "tiles"})
+    assert {v.chunks for v in dataset.data_vars.values()} == {((60,), (50,))}
+    two = open_dataset(process_file(path, extension=["SCI", "DQ"]), "tiles")
+    assert dict(two.chunks) == {"y": (12,) * 5, "x": (50,)}
+    for name, dtype, _ in hdus:
+        assert same_bits(dataset[name].values, sample(dtype, SHAPE))
+
+
+def test_tiles_that_differ(tmp_path):
+    """Then those of the first file are looked up in its header."""
+    paths = [tmp_path / f"{i}.fits.fz" for i in range(2)]
+    pixels = [write_file(path, i, (6 * (i + 1), 50)) for i, path in enumerate(paths)]
+    refs = process_files(paths, new_axis="time")
+    assert "tile_shape" not in refs["SCI/zarr.json"]
+    data = open_dataset(refs, {"time": 1, "y": "tiles"})
+    assert data["SCI"].chunks == ((1, 1), (6,) * 10, (50,))
+    assert same_bits(data["SCI"].values, np.stack(pixels))
+    del refs["SCI/c/0/0/0"]
+    without = open_dataset(refs, "tiles")["SCI"]
+    assert without.chunks == ((1, 1), (60,), (50,))
+    assert np.isnan(without[0].values).all() and same_bits(without[1].values, pixels[1])
+
+
+def test_format_2_has_whole_hdus(night):
+    """Its readers decode whole ones, so blocks are that."""
+    refs = process_files(night[0], new_axis="time", zarr_format=2)
+    data = open_dataset(refs, "tiles")
+    assert data["SCI"].chunks == ((1, 1, 1), (60,), (50,))
+    assert same_bits(data["SCI"].values, night[1])
+
+
+def test_other_variables(night, tmp_path):
+    """Coordinates and small variables have no blocks."""
+    import zarr
+
+    target = as_zarr(night[0], tmp_path)
+    group = zarr.open_group(target)
+    times = group.create_array("time", shape=(3,), dtype="f8", dimension_names=["time"])
+    times[...] = [1, 2, 4]
+    group.create_array("DATE", shape=(3,), dtype="f8", dimension_names=["time"])
+    group.create_array("LONG", shape=(3, 70), chunks=(1, 30), dtype="i2",
+                       dimension_names=["time", "z"])  # fmt: skip
+    data = open_dataset(target, "tiles")
+    assert data["DATE"].chunks is None
+    assert data["LONG"].chunks == ((1, 1, 1), (30, 30, 10))
+    assert same_bits(data["SCI"].sel(time=4).values, night[1][2])
+
+
+# ---------------------------------------------------------------------------- places
+
+
+def test_over_http(night):
+    pytest.importorskip("aiohttp", reason="HTTP needs aiohttp")
+    paths, want = night
+    server = FileServer(**{path.name: path.read_bytes() for path in paths})
+    try:
+        urls = [server.url(path.name) for path in paths]
+        refs = process_files(urls, new_axis="time")
+        data = open_dataset(refs, "8kB")
+        server.ranges()
+        assert same_bits(data["SCI"][1, 3:9].values, want[1, 3:9])
+        assert len(server.ranges()) == 2  # table and tiles of one file
+        assert same_bits(open_dataset(refs, checked=True)["SCI"].values, want)
+        server.files[paths[0].name] += bytes(2880)
+        with pytest.raises(OSError, match="found size"):
+            open_dataset(refs, checked=True)["SCI"].values  # noqa: B018
+        mixed = dict(refs, **{"SCI/c/0/0/0": [str(paths[0]), *refs["SCI/c/0/0/0"][1:]]})
+        with pytest.raises(ValueError, match="files of file, http, wanted one"):
+            open_dataset(mixed)
+        server.files["night.json"] = json.dumps({"version": 1, "refs": refs}).encode()
+        assert same_bits(open_dataset(server.url("night.json"))["SCI"][2].values, want[2])
+    finally:
+        server.close()
+
+
+def test_two_processes(night, tmp_path):
+    distributed = pytest.importorskip("distributed", reason="clusters need distributed")
+    paths, want = night
+    targets = [as_mapping(paths, tmp_path), as_json(paths, tmp_path)]
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        for target in targets:
+            data = open_dataset(target, "tiles")
+            assert same_bits(client.compute(data["SCI"]).result(60).values, want)
+            pids = data["SCI"].data.map_blocks(
+                lambda block: np.full((1, 1, 1), os.getpid()), dtype="i8", chunks=(1, 1, 1)
+            )
+            pids = client.compute(pids).result(60)
+            assert os.getpid() not in pids and len(np.unique(pids)) == 2
