@@ -154,7 +154,7 @@ def plain(codec):
 class TiledHDU(Codec):
     """One whole image HDU, header and data, as a compressed buffer.
 
-    What zarr v2 references name as compressor: the chunk is the part of a FITS file that holds
+    What zarr v2 references name as codec: the chunk is the part of a FITS file that holds
     the HDU, compressed or plain, and `decode` gives all of its pixels.
 
     Parameters

@@ -67,8 +67,9 @@ def metadata_v2(array):
         "shape": list(array.shape),
         "chunks": list(array.chunks),
         "dtype": array.dtype.newbyteorder("<").str,
-        "compressor": {"id": CODEC_ID, **array.configuration()},
-        "filters": None,
+        # Not the compressor, which VirtualiZarr before version 2.6 takes for a list.
+        "compressor": None,
+        "filters": [{"id": CODEC_ID, **array.configuration()}],
         "fill_value": json_fill(fill),
         "order": "C",
         "dimension_separator": ".",

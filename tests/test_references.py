@@ -117,8 +117,10 @@ def test_metadata_v2(tmp_path):
     assert list(items) == [".zgroup", ".zattrs", "A/.zarray", "A/.zattrs", "A/0.0"]
     metadata = items["A/.zarray"]
     assert (metadata["dtype"], metadata["fill_value"]) == ("<i2", None)
-    assert metadata["compressor"]["id"] == "fits_tiled"
-    assert metadata["compressor"]["layout"] == "hdu"
+    assert metadata["compressor"] is None
+    (codec,) = metadata["filters"]
+    assert codec["id"] == "fits_tiled"
+    assert codec["layout"] == "hdu"
     assert items["A/.zattrs"]["_ARRAY_DIMENSIONS"] == ["y", "x"]
     with pytest.raises(ValueError, match="zarr_format is 4, wanted 2 or 3"):
         contents(describe_file(path).group, 4)

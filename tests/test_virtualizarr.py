@@ -173,8 +173,9 @@ def test_mfdataset(night):
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_own_parser_of_references(night, tmp_path, zarr_format):
     """VirtualiZarr reads references that are written here."""
-    if "zarr_format" not in inspect.signature(parsed(night[0]).vz.to_kerchunk).parameters:
-        pytest.skip(f"virtualizarr {virtualizarr.__version__} parses no such codec")
+    writer = inspect.signature(parsed(night[0]).vz.to_kerchunk)
+    if zarr_format == 3 and "zarr_format" not in writer.parameters:
+        pytest.skip(f"virtualizarr {virtualizarr.__version__} parses the zarr format 2 alone")
     from virtualizarr.parsers import KerchunkJSONParser
 
     write_json(describe_file(night[0]).group, tmp_path / "a.json", zarr_format=zarr_format)
@@ -308,6 +309,7 @@ def test_icechunk_over_http(tmp_path, icechunk):
         server.log.clear()
         assert same_bits(array[100:110, 7:50], fc.open(path)[100:110, 7:50])
         assert sum(entry.nbytes for entry in server.log) <= 0.2 * path.stat().st_size
+        assert len(server.log) == 2  # header and table, then tiles: ranges are not split
         status = path.stat()
         os.utime(path, (status.st_atime, status.st_mtime + 60))
         with pytest.raises(icechunk.IcechunkError, match="has changed"):

@@ -11,6 +11,8 @@ import icechunk
 
 from ..zarr_metadata import chunk_places, documents, dumps
 
+LARGEST_REQUEST = 2**23  # bytes; more is read in several requests at the same time
+
 __all__ = ["containers_of", "leave_to_read", "open_repository", "quiet", "write_icechunk"]
 
 
@@ -78,11 +80,34 @@ def open_repository(path):
     """A repository on disk, with leave to read from all the places that it names.
 
     Only for repositories of people one trusts: files are read wherever they say.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    icechunk.Repository
     """
     storage = icechunk.local_filesystem_storage(os.fspath(path))
-    config = icechunk.Repository.fetch_config(storage)
-    prefixes = list((config and config.virtual_chunk_containers) or {})
-    return icechunk.Repository.open(storage, authorize_virtual_chunk_access=leave_to_read(prefixes))
+    config = icechunk.Repository.fetch_config(storage) or icechunk.RepositoryConfig.default()
+    prefixes = list(config.virtual_chunk_containers or {})
+    config.storage = one_request_each(config.storage or storage.default_settings())
+    return icechunk.Repository.open(
+        storage, config, authorize_virtual_chunk_access=leave_to_read(prefixes)
+    )
+
+
+def one_request_each(settings):
+    """Let a range of a file be one request: icechunk makes five of it, however small it is.
+
+    The setting is that of the storage of the repository, and counts for virtual chunks too.
+    """
+    settings.concurrency = icechunk.StorageConcurrencySettings(
+        max_concurrent_requests_for_object=settings.concurrency.max_concurrent_requests_for_object,
+        ideal_concurrent_request_size=LARGEST_REQUEST,
+    )
+    return settings
 
 
 def leave_to_read(prefixes):
