@@ -30,7 +30,9 @@ nitpicky = False
 
 # Pages of adapters can be made without their libraries.
 autodoc_mock_imports = [
-    name for name in ("icechunk", "virtualizarr", "zarr") if find_spec(name) is None
+    name
+    for name in ("dask", "fsspec", "icechunk", "virtualizarr", "xarray", "zarr")
+    if find_spec(name) is None
 ]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

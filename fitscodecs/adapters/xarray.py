@@ -175,7 +175,8 @@ class Grain:
     """
 
     def __init__(self, variable, tile, stored, small=False):
-        self.dims, self.shape, self.itemsize = variable.dims, variable.shape, variable.dtype.itemsize
+        self.dims, self.shape = variable.dims, variable.shape
+        self.itemsize = variable.dtype.itemsize
         self.tile, self.stored, self.small = tile, stored, small
 
     @classmethod
