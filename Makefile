@@ -29,6 +29,11 @@ peers: $(VENV)/peers.done
 	$(BIN)/python tests/peers/kill.py
 	$(BIN)/python tests/peers/cluster.py
 	$(BIN)/python tests/peers/memory.py
+	$(BIN)/python tests/peers/zarr_requests.py
+	$(BIN)/python tests/peers/zarr_matrix.py
+	$(BIN)/python tests/peers/zarr_real.py
+	$(BIN)/python tests/peers/zarr_cube.py
+	$(BIN)/python tests/peers/zarr_stack.py
 
 lint: $(VENV)/lint.done
 	$(BIN)/ruff check .

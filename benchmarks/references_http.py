@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,6 +65,26 @@ def measure(urls, out, jobs, pipe):
     size = done.stdout.splitlines()[0].split(": ")[1].split(",")[0]
     print(f"{out.suffix[1:]:9} {seconds:6.1f} s  {requests} requests, at most {busiest} at once, "
           f"{nbytes / 1e6:.1f} MB read, references of {size}")  # fmt: skip
+    return seconds
+
+
+@contextmanager
+def slow_night(folder, number, latency):
+    """A server of many files: the list of their URLs, and a pipe that tells what was asked for."""
+    night = folder / "night"
+    night.mkdir()
+    make_files(night, number)
+    here, there = multiprocessing.Pipe()
+    server = multiprocessing.Process(target=serve, args=(night, latency, there))
+    server.start()
+    root = here.recv()
+    urls = folder / "urls.txt"
+    urls.write_text("".join(f"{root}{path.name}\n" for path in sorted(night.iterdir())))
+    try:
+        yield urls, here
+    finally:
+        here.send(False)
+        server.join()
 
 
 def main():
@@ -73,23 +94,13 @@ def main():
     parser.add_argument("--jobs", type=int, default=32)
     parser.add_argument("--formats", default="json,parquet,icechunk")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        night = Path(folder) / "night"
-        night.mkdir()
-        make_files(night, args.files)
-        here, there = multiprocessing.Pipe()
-        server = multiprocessing.Process(target=serve, args=(night, args.latency, there))
-        server.start()
-        root = here.recv()
-        urls = Path(folder) / "urls.txt"
-        urls.write_text("".join(f"{root}{path.name}\n" for path in sorted(night.iterdir())))
-        print(f"{args.files} files, {1000 * args.latency:g} ms latency")
-        try:
-            for suffix in args.formats.split(","):
-                measure(urls, Path(folder) / f"refs.{suffix}", args.jobs, here)
-        finally:
-            here.send(False)
-            server.join()
+    print(f"{args.files} files, {1000 * args.latency:g} ms latency")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        slow_night(Path(folder), args.files, args.latency) as (urls, pipe),
+    ):
+        for suffix in args.formats.split(","):
+            measure(urls, Path(folder) / f"refs.{suffix}", args.jobs, pipe)
 
 
 if __name__ == "__main__":

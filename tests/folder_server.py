@@ -26,6 +26,8 @@ class FolderServer:
     folder : pathlib.Path
     latency : float
         Seconds that every answer takes longer.
+    port : int
+        0: one that is free.
 
     Attributes
     ----------
@@ -35,11 +37,11 @@ class FolderServer:
         Largest number of answers that were in the making at the same moment.
     """
 
-    def __init__(self, folder, latency=0):
+    def __init__(self, folder, latency=0, port=0):
         self.folder, self.latency, self.log = folder, latency, []
         self.busy = self.busiest = 0
         self.lock = threading.Lock()
-        self.http = Server(("127.0.0.1", 0), type("Bound", (Handler,), {"outer": self}))
+        self.http = Server(("127.0.0.1", port), type("Bound", (Handler,), {"outer": self}))
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
     def url(self, name):

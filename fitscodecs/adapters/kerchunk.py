@@ -22,6 +22,7 @@ __all__ = ["process_file", "process_files", "write_json", "write_parquet"]
 # To the mapper every key that is not of zarr v2 is a chunk of some array, and to find the
 # protocol of its targets it may look into any. It finds nothing in this one.
 NOTHING = {"shape": [0], "chunks": [1]}
+NOWHERE = ["", 0, 0]  # a reference in which it finds none either
 
 LARGEST_RECORD = 100_000  # references in one Parquet file; smaller sets get one as long as they are
 
@@ -167,6 +168,11 @@ def put_parquet(group, mapper, zarr_format):
     for key, place in chunk_places(group, "."):
         value = reference(place)
         mapper[key] = value if isinstance(value, list) else place.data
+    for name, (array, _) in group.literals.items():
+        # A record has as many rows as chunks are in the largest array. To find the protocol of its
+        # targets fsspec looks into any row, and fails at one that was never set.
+        for i in range(1, mapper.record_size if array.ndim else 1):
+            mapper[f"{name}/{'0.' * (array.ndim - 1)}{i}"] = NOWHERE
 
 
 def write_json(group, path, *, zarr_format=3, overwrite=False):
