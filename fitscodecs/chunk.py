@@ -8,7 +8,7 @@ asynchronously does so from a coroutine.
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from .source import AHEAD_NBYTES, SIMPLE, coalesce
 from .table import TileTable, make_table
 from .tile import Streams
 
-__all__ = ["ChunkIndex", "drive", "index_steps", "is_whole", "pixel_steps", "whole_chunk"]
+__all__ = ["ChunkIndex", "drive", "index_steps", "is_whole", "pixel_steps", "whole_chunk",
+           "without_integers"]  # fmt: skip
 
 # The smallest HDU with pixels: a block of header, a block of data.
 SMALLEST_NBYTES = 2 * BLOCK
@@ -32,6 +33,8 @@ PAGE_NBYTES = 2**16
 # Ranges closer than this are read as one, and one is not made longer than that.
 GAP_NBYTES = 2**16
 RANGE_NBYTES = 2**24
+# Plans of images up to this number of tiles are kept.
+SMALL_PLAN = 4096
 
 
 @dataclass(frozen=True)
@@ -244,9 +247,20 @@ def picked(index, key, shape):
     """What a key selects, and the plan or the gather for it."""
     shape, tile_shape = index.shapes(shape)
     selection = unmeshed(normalize(key, shape))
-    if selection.points is None:
-        return selection, plan(shape, tile_shape, selection.ranges)
-    return selection, gather(shape, tile_shape, selection)
+    if selection.points is not None:
+        return selection, gather(shape, tile_shape, selection)
+    ntiles = math.prod(-(-n // t) for n, t in zip(shape, tile_shape, strict=True))
+    planned = kept_plan if ntiles <= SMALL_PLAN else plan
+    return selection, planned(shape, tile_shape, selection.ranges)
+
+
+@lru_cache(maxsize=8)
+def kept_plan(shape, tile_shape, ranges):
+    """The plan for a block of pixels; kept, since the next chunk of a stack has the same."""
+    made = plan(shape, tile_shape, ranges)
+    for array in (made.tiles, made.shape, made.start, made.step, made.count, made.offset):
+        array.flags.writeable = False
+    return made
 
 
 def decoded(structure, scaled, entries, streams, todo, selection, threads):
@@ -330,9 +344,23 @@ def unmeshed(selection):
 
 
 def is_whole(key, shape):
-    """Whether a selection is all of a chunk, in its order."""
+    """Whether a selection is all of a chunk, in its order.
+
+    Integers are for axes of length 1, as a stack of images has one in front.
+    """
     keys = key if isinstance(key, tuple) else (key,)
     return len(keys) <= len(shape) and all(
-        isinstance(k, slice) and k.indices(n) == (0, n, 1)
+        k.indices(n) == (0, n, 1) if isinstance(k, slice) else is_integer(k) and n == 1
         for k, n in zip(keys, shape, strict=False)
     ) and math.prod(shape) > 0  # fmt: skip
+
+
+def is_integer(key):
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+
+
+def without_integers(array, key):
+    """All of a chunk, without the axes that integers select from; see `is_whole`."""
+    keys = key if isinstance(key, tuple) else (key,)
+    dropped = {k for k, item in enumerate(keys) if is_integer(item)}
+    return array.reshape([n for k, n in enumerate(array.shape) if k not in dropped])

@@ -150,6 +150,20 @@ def test_header_of_unknown_length():
     assert max(r.end for r in store.ranges()) <= len(hdu)
 
 
+def test_image_of_a_stack_is_one_read():
+    """An integer on an axis of length 1 wants the whole chunk as much as a slice does."""
+    array = sample("i2", (40, 300))
+    metadata = array_metadata((1, 40, 300), (1, 40, 300), "int16")
+    items = {"zarr.json": metadata.encode(), "c/0/0/0": fc.encode_image(array)}
+    store = Counting(MemoryStore({key: Buffer.from_bytes(v) for key, v in items.items()}))
+    found = zarr.open_array(store, mode="r", zarr_format=3)
+    assert same_bits(found[0], array)
+    assert same_bits(found[-1, :, :], array)
+    assert store.ranges() == [None, None]
+    assert same_bits(found[0, 3], array[3])
+    assert None not in store.ranges()[2:]
+
+
 def test_large_table_is_read_in_pages():
     """Only the pages of rows that are needed, once each."""
     array = sample("i2", (200, 400))

@@ -3,13 +3,12 @@
 
     python tests/peers/zarr_stack.py
 
-Prints times per image, medians of repeats that take turns, and the ratio to a loop of
-``fitscodecs.open(path).read()``. The whole array may take 1.3 times as long as the loop.
+Prints times per image and their ratio to a loop of ``fitscodecs.open(path).read()``, medians of
+repeats that take turns. The whole array may take 1.3 times as long as the loop.
 """
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -59,14 +58,14 @@ def on_a_cluster(claims, refs, want):
 
 
 def timed(ways, repeats):
-    """Medians of wall and CPU time of functions that take turns."""
+    """Wall and CPU time of functions that take turns: an array of one row for each repeat."""
     times = {name: [] for name in ways}
     for _ in range(repeats):
         for name, work in ways.items():
             wall, cpu = time.perf_counter(), time.process_time()
             work()
             times[name].append((time.perf_counter() - wall, time.process_time() - cpu))
-    return {name: [statistics.median(t) for t in zip(*v, strict=True)] for name, v in times.items()}
+    return {name: np.array(rows) for name, rows in times.items()}
 
 
 def cost(claims, paths, refs, repeats):
@@ -79,22 +78,24 @@ def cost(claims, paths, refs, repeats):
     }
     claims.check(same_bits(ways["zarr, array[...]"](), np.array([fc.open(p)[...] for p in paths])),
                  "pixels of zarr differ")  # fmt: skip
-    medians = timed(ways, repeats)
-    wall, cpu = medians["loop of open().read()"]
-    print(f"{len(paths)} images of {array.shape[1:]}, {repeats} repeats:")
-    for name, (w, c) in medians.items():
-        print(f"  {name:26} wall {1000 * w / len(paths):6.2f} ms {w / wall:5.2f} x   "
-              f"CPU {1000 * c / len(paths):6.2f} ms {c / cpu:5.2f} x")  # fmt: skip
-    w, c = medians["zarr, array[...]"]
-    # A busy machine disturbs the one or the other; what zarr adds is in both.
-    claims.check(min(w / wall, c / cpu) <= MOST, f"zarr takes more than {MOST} times as long")
+    times = timed(ways, repeats)
+    loop = times["loop of open().read()"]
+    print(f"{len(paths)} images of {array.shape[1:]}, medians of {repeats} repeats:")
+    for name, rows in times.items():
+        wall, cpu = 1000 * np.median(rows, axis=0) / len(paths)
+        # Of the two in one turn, so that what else the machine does is in both.
+        more_wall, more_cpu = np.median(rows / loop, axis=0)
+        print(f"  {name:26} wall {wall:6.2f} ms {more_wall:5.2f} x   "
+              f"CPU {cpu:6.2f} ms {more_cpu:5.2f} x")  # fmt: skip
+        if name == "zarr, array[...]":
+            claims.check(more_wall <= MOST, f"zarr takes {more_wall:.2f} times as long")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=500)
     parser.add_argument("--sides", type=int, nargs="+", default=[256, 512])
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=9)
     args = parser.parse_args()
     print(versions("zarr", "dask", "distributed"))
     claims = Claims()

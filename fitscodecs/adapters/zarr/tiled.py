@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
-from ...chunk import drive, index_steps, is_whole, pixel_steps
+from ...chunk import drive, index_steps, is_whole, pixel_steps, without_integers
 from ...image import Named
 from ...threads import share
 from ...tiled import HduFormat
@@ -129,7 +129,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     # ------------------------------------------------------------------ whole chunks
 
     def _decode_sync(self, chunk_data, chunk_spec):
-        return self._decode(contents(chunk_data), chunk_spec, Place("chunk"))
+        return self._decode(contents(chunk_data), chunk_spec, Place("chunk"), ())
 
     def _encode_sync(self, chunk_data, chunk_spec):
         self._cache.close()
@@ -143,9 +143,10 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     async def _encode_single(self, chunk_data, chunk_spec):
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
-    def _decode(self, data, spec, place):
+    def _decode(self, data, spec, place, selection):
         with Named(place.label), share.one() as threads:
             pixels = self.format.decode(data, spec.shape, native_dtype(spec.dtype), threads)
+        pixels = without_integers(pixels, selection)
         return spec.prototype.nd_buffer.from_numpy_array(pixels)
 
     # ------------------------------------------------------------------ parts of chunks
@@ -155,7 +156,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         try:
             if is_whole(selection, chunk_spec.shape):
                 data = await self._requests.one(byte_getter, prototype, None, None)
-                return await asyncio.to_thread(self._decode, data, chunk_spec, place)
+                return await asyncio.to_thread(self._decode, data, chunk_spec, place, selection)
 
             async def read(steps):
                 ranges = next(steps)
@@ -179,9 +180,8 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         place, prototype = place_of(byte_getter), chunk_spec.prototype
         try:
             if is_whole(selection, chunk_spec.shape):
-                return self._decode(
-                    contents(byte_getter.get_sync(prototype=prototype)), chunk_spec, place
-                )
+                data = contents(byte_getter.get_sync(prototype=prototype))
+                return self._decode(data, chunk_spec, place, selection)
 
             def read(steps):
                 return drive(steps, lambda ranges: fetch_sync(byte_getter, prototype, ranges))
