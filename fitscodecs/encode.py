@@ -340,11 +340,11 @@ def scaled_codec(settings, codec, pixels, undefined):
     """
     if "scale" not in codec.per_tile:
         return codec
+    request = settings.scale_request
+    if request is None and (codec.scale <= 1 or not undefined):
+        return codec
     if undefined:
         return replace(codec, scale=0)
-    request = settings.scale_request
-    if request is None:
-        return codec
     wanted = request * noise(pixels) if request > 0 else -request
     if not wanted < 2**31 - 1:
         raise EncodeError(f"a scale of {wanted:g} for this tile, wanted less than 2**31")

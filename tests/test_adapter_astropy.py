@@ -178,7 +178,8 @@ KEYS = [
     ..., 0, -1, (3, 4), (..., -2), slice(5, 40), slice(None, None, -1), slice(40, 5, -7),
     slice(9, 2), slice(0, 0), (slice(None), 3), (slice(2, 50, 9), slice(69, None, -13)),
     (5, slice(None, None, 3)), (slice(-5, None), slice(None, -60)), slice(1000, 2000),
-    (np.int64(2), np.uint8(3)), [3, 4],
+    (np.int64(2), np.uint8(3)), [3, 4], slice(-64, 8, -5), slice(-61, None, -3), slice(-8, -11),
+    (slice(99, None, -2), slice(-70, -71, -1)),
 ]  # fmt: skip
 
 
@@ -292,6 +293,19 @@ def test_ranges_of_a_remote_file(tmp_path, adapter, monkeypatch):
     assert sum(b - a for a, b in zip(starts, stops, strict=True)) < path.stat().st_size / 3
 
 
+@pytest.mark.parametrize("compression", ["RICE_1", "GZIP_2", "PLIO_1", "NOCOMPRESS"])
+def test_image_without_pixels(tmp_path, compression):
+    """astropy can write images of no rows, and reads them as None."""
+    array, settings = np.zeros((0, 10), "i2"), {"compression_type": compression}
+    with fca.enabled():
+        path = written(tmp_path, array, **settings)
+        with fits.open(path) as hdul:
+            assert hdul[1].data is None
+            assert hdul[1].header["NAXIS2"] == 0
+            assert hdul[1].section[:, 2:4].shape == (0, 2)
+    assert path.stat().st_size == written(tmp_path, array, **settings).stat().st_size
+
+
 def test_getdata_and_headers(tmp_path, adapter):
     array = sample("uint16", (30, 40))
     path = written(tmp_path, array, header=fits.Header({"OBJECT": "M 13"}))
@@ -327,6 +341,9 @@ CASES = {
                          "tile_shape": (32, 32)}),
     "hcompress_3d": (sample("int16", (3, 20, 30)),
                      {"compression_type": "HCOMPRESS_1", "tile_shape": (1, 10, 15)}),
+    "hcompress_negative": (sample("int16", (32, 32)), {"compression_type": "HCOMPRESS_1",
+                                                       "hcomp_scale": -3}),
+    "hcompress_nan": (with_nan(NOISE), {"compression_type": "HCOMPRESS_1", "hcomp_scale": 1}),
     "hcompress_quantized": (NOISE, {"compression_type": "HCOMPRESS_1", "quantize_method": 1,
                                     "dither_seed": 5}),
     "plio": (sample("uint8", (50, 60)) // 50, {"compression_type": "PLIO_1"}),
@@ -811,6 +828,74 @@ def test_scaled_integers(tmp_path, adapter):
     update(path, "data")  # as astropy: from here on it is an image of floats
     assert read(path).dtype == np.float32
     assert abs(read(path) - pixels).max() < 0.5
+
+
+def test_several_flushes(tmp_path, adapter):
+    """Pixels, then settings as numpy numbers, then a card: each flush is what it should be."""
+    path = written(tmp_path, NOISE, quantize_level=2, tile_shape=(16, 32))
+    with fits.open(path, mode="update") as hdul:
+        hdul[1].data[5] = 77
+        hdul.flush()
+        hdul[1].tile_shape = tuple(np.array([10, 60]))
+        hdul[1].header["STEP"] = 1
+        hdul.flush()
+        hdul[1].header["STEP"] = 2
+    with fits.open(path) as hdul:
+        assert hdul[1].tile_shape == (10, 60)
+        assert hdul[1].header["STEP"] == 2
+        assert abs(hdul[1].data[5] - 77).max() < 1
+
+
+def test_flush_of_an_image_with_blank(tmp_path, adapter):
+    """The floats that BLANK makes of integers become integers again; astropy writes their bits, or
+    undefined pixels as whatever a NaN is cast to."""
+    array = sample("int16", (20, 30))
+    array[7, 8] = 60
+    want = array.astype("f4")
+    want[array == 60] = np.nan
+    want[3, 4] = 5
+    for compression in ("GZIP_1", "RICE_1"):
+        header = fits.Header({"BLANK": 60})
+        path = written(tmp_path, array, compression_type=compression, header=header)
+        assert np.isnan(read(path)[7, 8])
+        warnings.simplefilter("ignore", VerifyWarning)  # BLANK is of no use to the floats
+        with fits.open(path, mode="update") as hdul:
+            hdul[1].data[3, 4] = 5
+            hdul.flush()
+        assert fits.getheader(path, 1)["BITPIX"] == 16
+        assert same_bits(read(path), want)
+
+
+@pytest.mark.parametrize("case", LOSSY)
+def test_order_of_cards(tmp_path, case):
+    """The cards that astropy would write, where it would write them."""
+    array, settings = LOSSY[case]
+    plain, ours = (written(tmp_path, array, f"{k}.fits", **settings) for k in (1, 2))
+    update(plain, "")
+    with fca.enabled():
+        update(ours, "")
+    a, b = (
+        {c.keyword: c.value for c in fits.getheader(p, 1, disable_image_compression=True).cards}
+        for p in (plain, ours)
+    )
+    assert a.pop("ZBLANK", None) == b.pop("ZBLANK", None)  # at the end, or with the other settings
+    assert [*a] == [*b]
+    assert {k for k in a if a[k] != b[k]} <= {"PCOUNT", "TFORM1", "TFORM2"}  # of other tiles
+
+
+def test_cards_of_fpack_stay(tmp_path, adapter):
+    """A table that another program made keeps its columns and parameters."""
+    path = tmp_path / "m13.fits"
+    path.write_bytes((M13 / "compressed_with_nan.fits").read_bytes())
+    before = fits.getheader(path, 1, disable_image_compression=True)
+    tiles = heap(path)
+    update(path, "section")
+    after = fits.getheader(path, 1, disable_image_compression=True)
+    assert heap(path) == tiles
+    ours = {card.keyword: card.value for card in after.cards}
+    lost = {c.keyword for c in before.cards if c.keyword and ours.get(c.keyword) != c.value}
+    assert lost <= {"CHECKSUM", "DATASUM", "HISTORY", "COMMENT"}
+    assert after["STEP"] == 1
 
 
 def test_changed_rows_are_not_lost(tmp_path, adapter):

@@ -9,6 +9,7 @@ what the image would have been compressed from.
 import numpy as np
 from astropy.io.fits.hdu.compressed import _quantization, _tiled_compression, header, settings
 
+from ...errors import FitsCodecsError
 from .reading import file_lock, stored_pixels, tile_shape_of
 
 __all__ = ["keep_tiles"]
@@ -60,7 +61,10 @@ def same_pixels(hdu):
         ranges = [range(start, start + len(part)), *(range(n) for n in shape[1:])]
         with file_lock(bintable):
             rows = bintable.data
-        tiles = hdu._scale_data(stored_pixels(bintable, rows, table, ranges))
+        try:
+            tiles = hdu._scale_data(stored_pixels(bintable, rows, table, ranges))
+        except FitsCodecsError:  # tiles that cannot be read are not what the array is
+            return False
         if part.dtype.newbyteorder("=") != tiles.dtype.newbyteorder("="):
             return False
         part = np.ascontiguousarray(part, part.dtype.newbyteorder("="))
@@ -77,19 +81,33 @@ def is_as_stored(bintable):
     if not bintable._data_loaded:
         return True
     rows = np.ascontiguousarray(bintable.data.view(np.ndarray)).view(np.uint8)
-    with file_lock(bintable):
-        stored = bintable._get_raw_data(rows.size, np.uint8, bintable._data_offset)
+    try:
+        with file_lock(bintable):
+            stored = bintable._get_raw_data(rows.size, np.uint8, bintable._data_offset)
+    except (TypeError, ValueError):  # what numpy says where the file is shorter than that
+        return False
     return stored is not None and np.array_equal(rows, stored)
 
 
 def merged(tiles_header, image_header):
-    """The cards of the tiles from one table header, those of the image from the other."""
-    result = tiles_header.copy()
-    for keyword in {card.keyword for card in result.cards if not describes_tiles(card.keyword)}:
-        result.remove(keyword, ignore_missing=True, remove_all=True)
-    for card in image_header.cards:
+    """The cards of the tiles from one table header, those of the image from the other.
+
+    They stand in the order of the second; what only the first has stands behind what is before it
+    there.
+    """
+    result = image_header.copy()
+    for keyword in [keyword for keyword in result if describes_tiles(keyword)]:
+        if keyword not in tiles_header:
+            result.remove(keyword, ignore_missing=True, remove_all=True)
+    previous = None
+    for card in tiles_header.cards:
         if not describes_tiles(card.keyword):
-            result.append(card, end=True)
+            continue
+        if card.keyword not in result:
+            result.set(card.keyword, card.value, card.comment, after=previous)
+        elif result[card.keyword] != card.value:
+            result[card.keyword] = card.value, card.comment
+        previous = card.keyword
     return result
 
 

@@ -231,6 +231,16 @@ def decompress_image_data_section(
     return stored_pixels(bintable, compressed_data, compressed_header, ranges)
 
 
+def chosen(entry):
+    """The pixels along an axis that an integer or a slice without negative numbers stands for.
+
+    A stop of None is that of a negative step, and a start of -1 that of one before the first pixel.
+    """
+    if isinstance(entry, slice):
+        return range(entry.start, -1 if entry.stop is None else entry.stop, entry.step)
+    return range(entry, entry + 1)
+
+
 def section_getitem(section, index):
     """Pixels of a section, scaled unless the HDU was opened without scaling.
 
@@ -242,10 +252,7 @@ def section_getitem(section, index):
     if bintable is None:
         return hdu.data[index]
     index = simplify_basic_index(index, shape=section.shape)
-    ranges = [
-        range(*entry.indices(n)) if isinstance(entry, slice) else range(entry, entry + 1)
-        for entry, n in zip(index, section.shape, strict=True)
-    ]
+    ranges = [chosen(entry) for entry in index]
     with file_lock(bintable):
         rows = bintable.data
     array = stored_pixels(bintable, rows, bintable.header, ranges)
