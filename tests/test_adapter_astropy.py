@@ -1,6 +1,8 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """The astropy adapter: on and off, the same pixels and bytes, and what it mends."""
 
+import contextlib
+import copy
 import gzip
 import io
 import os
@@ -918,6 +920,114 @@ def test_file_that_is_closed(tmp_path, adapter):
     hdul[1].header["STEP"] = 1
     hdul[1].writeto(tmp_path / "b.fits")
     assert abs(read(tmp_path / "b.fits") - before).max() < 0.3
+
+
+@pytest.mark.parametrize("case", ["replaced", "unscaled", "blank"])
+def test_scaling_that_was_taken_away(tmp_path, case):
+    """Whoever removes BSCALE or BLANK wants it gone, also if the stored integers stay."""
+    stored = sample("int16", (20, 30))
+    cards = {"BLANK": 100} if case == "blank" else {"BSCALE": 0.5, "BZERO": 3}
+    results = []
+    for context in (contextlib.nullcontext(), fca.enabled()):
+        hdu = fits.CompImageHDU(stored)
+        hdu.header.update(cards)
+        hdu.writeto(tmp_path / "a.fits", overwrite=True)
+        options = {"unscaled": {"do_not_scale_image_data": True}, "blank": {"ignore_blank": True}}
+        with context, warnings.catch_warnings(action="ignore"):
+            with fits.open(tmp_path / "a.fits", mode="update", **options.get(case, {})) as hdul:
+                assert hdul[1].data.size
+                if case == "replaced":
+                    hdul[1].data = stored.copy()
+                for keyword in cards if case != "replaced" else ():
+                    del hdul[1].header[keyword]
+            results.append(read(tmp_path / "a.fits"))
+    assert case == "blank" or same_bits(*results)  # astropy makes zeros of ignored null integers
+    assert same_bits(results[1], stored)
+
+
+def test_card_after_a_flush_that_moved_the_file(tmp_path, adapter):
+    """The file is mapped then, and scaled pixels cannot be; nothing of the flush may be lost."""
+    path = written(tmp_path, sample("uint16", (20, 30)))
+    with fits.open(path, mode="update") as hdul:
+        assert hdul[1].data.size
+        hdul[1].header.update({f"KEY{k}": k for k in range(60)})
+        hdul.flush()
+        hdul[1].header["NEW"] = hdul[0].header["NEW"] = 1
+    assert fits.getheader(path, 0)["NEW"] == fits.getheader(path, 1)["NEW"] == 1
+    assert same_bits(read(path), sample("uint16", (20, 30)))
+
+
+def test_section_outside_the_tiles(tmp_path, adapter):
+    """An array that became larger has no tiles for its new pixels."""
+    with fits.open(written(tmp_path, sample("int16", (20, 30)))) as hdul:
+        hdul[1].data = np.zeros((200, 200), "i2")
+        with pytest.raises(IndexError, match="wanted one of tiles of shape"):
+            hdul[1].section[150:152]
+        hdul[1].data = np.zeros((2, 20, 30), "i2")
+        with pytest.raises(IndexError, match="wanted one of tiles of shape"):
+            hdul[1].section[0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"compression_type": "PLIO_1"}], ids=str)
+def test_masked_arrays(tmp_path, settings):
+    array = np.ma.masked_less(sample("int16", (20, 30)), 105)
+    array.fill_value = 77
+    plain = written(tmp_path, array, "plain.fits", **settings)
+    with fca.enabled():
+        ours = written(tmp_path, array, "ours.fits", **settings)
+    assert ours.read_bytes() == plain.read_bytes()
+
+
+@pytest.mark.parametrize("smooth", [True, 1.0, 0])
+def test_smooth(tmp_path, smooth):
+    settings = {"compression_type": "HCOMPRESS_1", "hcomp_scale": 8, "hcomp_smooth": smooth}
+    array = sample("int32", (32, 32))
+    plain = written(tmp_path, array, "plain.fits", **settings)
+    with fca.enabled():
+        ours = written(tmp_path, array, "ours.fits", **settings)
+    assert ours.read_bytes() == plain.read_bytes()
+
+
+def test_objects_of_astropy_stay_clean(tmp_path, adapter):
+    """What was read can be pickled and copied as before."""
+    content = io.BytesIO(written(tmp_path, sample("int16", (20, 30))).read_bytes())
+    with fits.open(content) as hdul:
+        assert hdul[1].data.size
+        assert hdul[1].section[0].size
+        assert same_bits(pickle.loads(pickle.dumps(hdul[1])).data, hdul[1].data)
+        copy.deepcopy(hdul[0])
+
+
+def test_blocks_of_threads():
+    """The adapter stays on until the last block of any thread ends, or for good."""
+    first, second = fca.enabled(), fca.enabled()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert fca.is_enabled()
+    second.__exit__(None, None, None)
+    assert not fca.is_enabled()
+    with fca.enabled():
+        fca.enable()
+    assert fca.is_enabled()
+    fca.disable()
+
+
+def test_after_the_end_of_the_main_thread(tmp_path):
+    """No new threads can be started then: the one that asks does the work."""
+    array = np.random.default_rng(1).integers(0, 99, (700, 700), "i2")
+    path = written(tmp_path, array)
+    code = f"""
+import threading, numpy as np, fitscodecs as fc
+def work():
+    threading.main_thread().join()
+    array = fc.open({str(path)!r}).read(threads=2)
+    fc.write({str(tmp_path / "out.fits")!r}, array, threads=2)
+threading.Thread(target=work).start()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert same_bits(read(tmp_path / "out.fits"), array)
 
 
 # ---------------------------------------------------------------------------- pytest

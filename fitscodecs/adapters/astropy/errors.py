@@ -43,11 +43,11 @@ def __getattr__(name):
 
 
 def as_astropy(error, wrapped):
-    """A DecodeError as an error that is also of the type that astropy raises.
+    """A DecodeError that is also of the type that astropy raises.
 
     Parameters
     ----------
-    error : DecodeError
+    error : DecodeError or HeaderError
     wrapped : bool
         Whether the stream is one of gzip.
     """

@@ -9,7 +9,6 @@ what the image would have been compressed from.
 import numpy as np
 from astropy.io.fits.hdu.compressed import _quantization, _tiled_compression, header, settings
 
-from ...errors import FitsCodecsError
 from .reading import file_lock, stored_pixels, tile_shape_of
 
 __all__ = ["keep_tiles"]
@@ -17,8 +16,9 @@ __all__ = ["keep_tiles"]
 # Pixels that are compared at once.
 CHUNK_NPIXELS = 2**22
 
-# Cards that tell how the pixels in the table are to be understood.
-SCALING = ("BSCALE", "BZERO", "BLANK")
+# Cards that tell how the pixels in the table are to be understood, and what their absence means.
+SCALING = {"BSCALE": 1, "BZERO": 0, "BLANK": None}
+SHAPE = ("ZBITPIX", "ZNAXIS")  # the same in both headers, but with comments of the image
 TABLE = ("XTENSION", "BITPIX", "NAXIS", "NAXIS1", "NAXIS2", "PCOUNT", "GCOUNT")
 
 
@@ -52,7 +52,7 @@ def same_pixels(hdu):
     array, bintable = hdu.data, hdu._bintable
     table = bintable.header
     shape = tuple(table[f"ZNAXIS{k}"] for k in range(table["ZNAXIS"], 0, -1))
-    if array.shape != shape or array.size == 0:
+    if array.shape != shape or array.size == 0 or isinstance(array, np.ma.MaskedArray):
         return False
     height = int(tile_shape_of(table)[0])
     height *= max(1, CHUNK_NPIXELS * shape[0] // (array.size * height))
@@ -61,10 +61,7 @@ def same_pixels(hdu):
         ranges = [range(start, start + len(part)), *(range(n) for n in shape[1:])]
         with file_lock(bintable):
             rows = bintable.data
-        try:
-            tiles = hdu._scale_data(stored_pixels(bintable, rows, table, ranges))
-        except FitsCodecsError:  # tiles that cannot be read are not what the array is
-            return False
+        tiles = hdu._scale_data(stored_pixels(bintable, rows, table, ranges))
         if part.dtype.newbyteorder("=") != tiles.dtype.newbyteorder("="):
             return False
         part = np.ascontiguousarray(part, part.dtype.newbyteorder("="))
@@ -81,11 +78,8 @@ def is_as_stored(bintable):
     if not bintable._data_loaded:
         return True
     rows = np.ascontiguousarray(bintable.data.view(np.ndarray)).view(np.uint8)
-    try:
-        with file_lock(bintable):
-            stored = bintable._get_raw_data(rows.size, np.uint8, bintable._data_offset)
-    except (TypeError, ValueError):  # what numpy says where the file is shorter than that
-        return False
+    with file_lock(bintable):
+        stored = bintable._get_raw_data(rows.size, np.uint8, bintable._data_offset)
     return stored is not None and np.array_equal(rows, stored)
 
 
@@ -105,10 +99,55 @@ def merged(tiles_header, image_header):
             continue
         if card.keyword not in result:
             result.set(card.keyword, card.value, card.comment, after=previous)
-        elif result[card.keyword] != card.value:
+        elif not card.keyword.startswith(SHAPE) and card.value != result[card.keyword]:
             result[card.keyword] = card.value, card.comment
+        elif not card.keyword.startswith(SHAPE):
+            result.comments[card.keyword] = card.comment
         previous = card.keyword
     return result
+
+
+def same_description(hdu):
+    """Whether the header of an image still says of its pixels what the header of its tiles says.
+
+    astropy takes BSCALE, BZERO and BLANK out of the header when it has applied them to an array.
+    """
+    image, tiles = hdu.header, hdu._bintable.header
+    pairs = [("BITPIX", "ZBITPIX"), ("NAXIS", "ZNAXIS")]
+    pairs += [(f"NAXIS{k + 1}", f"ZNAXIS{k + 1}") for k in range(tiles["ZNAXIS"])]
+    if any(image.get(a) != tiles[b] for a, b in pairs):
+        return False
+    if not hdu._has_data:
+        return True
+    for keyword, default in SCALING.items():
+        found = image.get(keyword, tiles.get(keyword) if applied(hdu) else default)
+        if found != tiles.get(keyword, default):
+            return False
+    return True
+
+
+def applied(hdu):
+    """Whether reading the array of an HDU took the scaling out of its header."""
+    scaled = hdu._orig_bscale != 1 or hdu._orig_bzero != 0
+    return scaled and not hdu._do_not_scale_image_data and hdu.data.dtype.kind != "u"
+
+
+def kept_header(hdu):
+    """The table header for an HDU that keeps its tiles; None if they are not those of the image."""
+    bintable = hdu._bintable
+    if bintable is None or hdu._scale_back or not is_as_stored(bintable):
+        return None
+    if not hdu._has_data and not hdu.header._modified:
+        return bintable.header
+    if not same_settings(hdu) or not same_description(hdu):
+        return None
+    if hdu._has_data and (hdu._data_replaced or not same_pixels(hdu)):
+        return None
+    new, old = hdu._get_bintable_without_data().header, bintable.header
+    for keyword in SCALING if hdu._has_data and applied(hdu) else ():
+        if keyword in old and keyword not in new:
+            new.append((keyword, old[keyword], old.comments[keyword]))
+    return merged(old, new)
 
 
 def keep_tiles(hdu):
@@ -126,29 +165,14 @@ def keep_tiles(hdu):
     bool
         False if the tiles have to be made (again); nothing was changed then.
     """
-    bintable = hdu._bintable
-    if bintable is None or hdu._scale_back or not is_as_stored(bintable):
+    try:
+        header = kept_header(hdu)
+    except Exception:
+        # Whatever stands in the way of keeping tiles, an HDU can still be written as astropy does
+        # it; and if it cannot, that is where the error is to come from.
         return False
-    if (hdu._has_data or hdu.header._modified) and not update_cards(hdu):
+    if header is None:
         return False
-    vars(bintable).pop("data", None)
-    return True
-
-
-def update_cards(hdu):
-    """Give the table the cards of its image; False if its tiles are not those of the image."""
-    bintable = hdu._bintable
-    if not same_settings(hdu):
-        return False
-    new, old = hdu._get_bintable_without_data().header, bintable.header
-    lengths = ["ZBITPIX", "ZNAXIS", *(f"ZNAXIS{k + 1}" for k in range(old["ZNAXIS"]))]
-    if any(new.get(keyword) != old[keyword] for keyword in lengths):
-        return False
-    if hdu._has_data:
-        if any(k in new and new[k] != old.get(k) for k in SCALING) or not same_pixels(hdu):
-            return False
-        for keyword in SCALING:  # what reading the array took out of the image's header
-            if keyword in old and keyword not in new:
-                new.append((keyword, old[keyword], old.comments[keyword]))
-    bintable.header = merged(old, new)
+    hdu._bintable.header = header
+    vars(hdu._bintable).pop("data", None)
     return True

@@ -113,6 +113,13 @@ def narrowed(array, compression_type, codec, header):
     return array.astype(dtype)
 
 
+def unmasked(array, quantized):
+    """What astropy stores for masked pixels: the fill value, or, if quantized, what they hide."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    return array.data if quantized else array.filled()
+
+
 def integers_again(array, header):
     """The integers that an array of floats stands for, if its image is one of integers.
 
@@ -204,9 +211,10 @@ def compress_image_data(image_data, compression_type, compressed_header, compres
         raise ValueError(
             f"{compression_type} compression does not support unsigned integers larger than 8 bits"
         )
-    array = narrowed(image_data, compression_type, codec, compressed_header)
     dtype = compressed_coldefs.dtype.newbyteorder(">")
-    settings, array = settings_of(array, compressed_header, "ZSCALE" in dtype.names)
+    quantized = "ZSCALE" in dtype.names
+    array = narrowed(unmasked(image_data, quantized), compression_type, codec, compressed_header)
+    settings, array = settings_of(array, compressed_header, quantized)
     with encoding_as_astropy(codec):
         tiles = encode_tiles(settings, array, THREADS)
     if any(tile.has_nan for tile in tiles):
