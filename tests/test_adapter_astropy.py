@@ -501,6 +501,7 @@ def test_descriptor_outside_the_heap(tmp_path, adapter):
         (np.full((8, 9), -1, "i2"), {"compression_type": "PLIO_1"}),
         (np.full((8, 9), 2**24, "i4"), {"compression_type": "PLIO_1"}),
         (np.full((8, 9), 1, "u2"), {"compression_type": "PLIO_1"}),
+        (np.zeros((0, 9), "u2"), {"compression_type": "PLIO_1"}),
         (np.full((8, 9), 2**40, "i8"), {"compression_type": "RICE_1"}),
         (np.full((8, 9), -(2**40), ">i8"), {"compression_type": "HCOMPRESS_1"}),
         (np.full((8, 9), 2**63, "u8"), {"compression_type": "RICE_1"}),

@@ -323,7 +323,9 @@ def compare_files(case, pixels, theirs, ours, base, tally):
 
 
 def described_result(pixels, got):
-    return repr(got)[:90] if isinstance(got, Exception) else f"{distance(pixels, got):.3g}"
+    if got is None or isinstance(got, Exception):
+        return repr(got)[:90]
+    return f"{distance(pixels, got):.3g}"
 
 
 def compare_openings(case, raw, tally):

@@ -203,8 +203,6 @@ def compress_image_data(image_data, compression_type, compressed_header, compres
     if not isinstance(image_data, np.ndarray):
         raise TypeError("Image data must be a numpy.ndarray")
     _tiled_compression._check_compressed_header(compressed_header)
-    if image_data.size == 0:
-        return b""
     codec = compression_of(compressed_header)
     kind, itemsize = image_data.dtype.kind, image_data.dtype.itemsize
     if not codec.holds_negative and kind == "u" and itemsize > 1:
@@ -214,6 +212,8 @@ def compress_image_data(image_data, compression_type, compressed_header, compres
     dtype = compressed_coldefs.dtype.newbyteorder(">")
     quantized = "ZSCALE" in dtype.names
     array = narrowed(unmasked(image_data, quantized), compression_type, codec, compressed_header)
+    if array.size == 0:
+        return b""
     settings, array = settings_of(array, compressed_header, quantized)
     with encoding_as_astropy(codec):
         tiles = encode_tiles(settings, array, THREADS)
