@@ -29,6 +29,10 @@ peers: $(VENV)/peers.done
 	$(BIN)/python tests/peers/kill.py
 	$(BIN)/python tests/peers/cluster.py
 	$(BIN)/python tests/peers/memory.py
+	$(BIN)/python tests/peers/astropy_bytes.py
+	$(BIN)/python tests/peers/astropy_threads.py
+	$(BIN)/python tests/peers/astropy_clients.py
+	$(BIN)/python tests/peers/astropy_suite.py
 	$(BIN)/python tests/peers/zarr_requests.py
 	$(BIN)/python tests/peers/zarr_matrix.py
 	$(BIN)/python tests/peers/zarr_real.py

@@ -1,10 +1,8 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """From pixels to tiles: settle how an image is to be compressed, then encode its tiles."""
 
-import contextvars
 import math
 import operator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +16,7 @@ from .errors import EncodeError, NotQuantizable
 from .grid import plan
 from .scaling import stored_dtype, to_stored
 from .table import COLUMNS
-from .tile import TASK_NPIXELS, THREADS_NPIXELS, tasks
+from .tile import TASK_NPIXELS, THREADS_NPIXELS, in_threads, tasks
 
 __all__ = ["EncodeContext", "EncodedTile", "Settings", "encode_tiles", "settle"]
 
@@ -281,17 +279,7 @@ def encode_tiles(settings, array, threads=1, done=None):
             done(int(np.prod(pieces.shape[rows], axis=1).sum()))
         return encoded
 
-    if threads <= 1 or len(parts) == 1:
-        return [tile for part in parts for tile in work(part)]
-    # Each task runs in a context of its own, so that it sees the options that hold here.
-    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-        futures = [pool.submit(contextvars.copy_context().run, work, part) for part in parts]
-        try:
-            return [tile for future in futures for tile in future.result()]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+    return [tile for encoded in in_threads(work, parts, threads) for tile in encoded]
 
 
 def encode_tile(settings, array, row, corner, shape):
@@ -340,11 +328,11 @@ def scaled_codec(settings, codec, pixels, undefined):
     """
     if "scale" not in codec.per_tile:
         return codec
+    request = settings.scale_request
+    if request is None and (codec.scale <= 1 or not undefined):
+        return codec
     if undefined:
         return replace(codec, scale=0)
-    request = settings.scale_request
-    if request is None:
-        return codec
     wanted = request * noise(pixels) if request > 0 else -request
     if not wanted < 2**31 - 1:
         raise EncodeError(f"a scale of {wanted:g} for this tile, wanted less than 2**31")

@@ -1,6 +1,8 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """The astropy adapter: on and off, the same pixels and bytes, and what it mends."""
 
+import contextlib
+import copy
 import gzip
 import io
 import os
@@ -178,7 +180,8 @@ KEYS = [
     ..., 0, -1, (3, 4), (..., -2), slice(5, 40), slice(None, None, -1), slice(40, 5, -7),
     slice(9, 2), slice(0, 0), (slice(None), 3), (slice(2, 50, 9), slice(69, None, -13)),
     (5, slice(None, None, 3)), (slice(-5, None), slice(None, -60)), slice(1000, 2000),
-    (np.int64(2), np.uint8(3)), [3, 4],
+    (np.int64(2), np.uint8(3)), [3, 4], slice(-64, 8, -5), slice(-61, None, -3), slice(-8, -11),
+    (slice(99, None, -2), slice(-70, -71, -1)),
 ]  # fmt: skip
 
 
@@ -292,6 +295,19 @@ def test_ranges_of_a_remote_file(tmp_path, adapter, monkeypatch):
     assert sum(b - a for a, b in zip(starts, stops, strict=True)) < path.stat().st_size / 3
 
 
+@pytest.mark.parametrize("compression", ["RICE_1", "GZIP_2", "PLIO_1", "NOCOMPRESS"])
+def test_image_without_pixels(tmp_path, compression):
+    """astropy can write images of no rows, and reads them as None."""
+    array, settings = np.zeros((0, 10), "i2"), {"compression_type": compression}
+    with fca.enabled():
+        path = written(tmp_path, array, **settings)
+        with fits.open(path) as hdul:
+            assert hdul[1].data is None
+            assert hdul[1].header["NAXIS2"] == 0
+            assert hdul[1].section[:, 2:4].shape == (0, 2)
+    assert path.stat().st_size == written(tmp_path, array, **settings).stat().st_size
+
+
 def test_getdata_and_headers(tmp_path, adapter):
     array = sample("uint16", (30, 40))
     path = written(tmp_path, array, header=fits.Header({"OBJECT": "M 13"}))
@@ -327,6 +343,9 @@ CASES = {
                          "tile_shape": (32, 32)}),
     "hcompress_3d": (sample("int16", (3, 20, 30)),
                      {"compression_type": "HCOMPRESS_1", "tile_shape": (1, 10, 15)}),
+    "hcompress_negative": (sample("int16", (32, 32)), {"compression_type": "HCOMPRESS_1",
+                                                       "hcomp_scale": -3}),
+    "hcompress_nan": (with_nan(NOISE), {"compression_type": "HCOMPRESS_1", "hcomp_scale": 1}),
     "hcompress_quantized": (NOISE, {"compression_type": "HCOMPRESS_1", "quantize_method": 1,
                                     "dither_seed": 5}),
     "plio": (sample("uint8", (50, 60)) // 50, {"compression_type": "PLIO_1"}),
@@ -482,6 +501,7 @@ def test_descriptor_outside_the_heap(tmp_path, adapter):
         (np.full((8, 9), -1, "i2"), {"compression_type": "PLIO_1"}),
         (np.full((8, 9), 2**24, "i4"), {"compression_type": "PLIO_1"}),
         (np.full((8, 9), 1, "u2"), {"compression_type": "PLIO_1"}),
+        (np.zeros((0, 9), "u2"), {"compression_type": "PLIO_1"}),
         (np.full((8, 9), 2**40, "i8"), {"compression_type": "RICE_1"}),
         (np.full((8, 9), -(2**40), ">i8"), {"compression_type": "HCOMPRESS_1"}),
         (np.full((8, 9), 2**63, "u8"), {"compression_type": "RICE_1"}),
@@ -813,6 +833,74 @@ def test_scaled_integers(tmp_path, adapter):
     assert abs(read(path) - pixels).max() < 0.5
 
 
+def test_several_flushes(tmp_path, adapter):
+    """Pixels, then settings as numpy numbers, then a card: each flush is what it should be."""
+    path = written(tmp_path, NOISE, quantize_level=2, tile_shape=(16, 32))
+    with fits.open(path, mode="update") as hdul:
+        hdul[1].data[5] = 77
+        hdul.flush()
+        hdul[1].tile_shape = tuple(np.array([10, 60]))
+        hdul[1].header["STEP"] = 1
+        hdul.flush()
+        hdul[1].header["STEP"] = 2
+    with fits.open(path) as hdul:
+        assert hdul[1].tile_shape == (10, 60)
+        assert hdul[1].header["STEP"] == 2
+        assert abs(hdul[1].data[5] - 77).max() < 1
+
+
+def test_flush_of_an_image_with_blank(tmp_path, adapter):
+    """The floats that BLANK makes of integers become integers again; astropy writes their bits, or
+    undefined pixels as whatever a NaN is cast to."""
+    array = sample("int16", (20, 30))
+    array[7, 8] = 60
+    want = array.astype("f4")
+    want[array == 60] = np.nan
+    want[3, 4] = 5
+    for compression in ("GZIP_1", "RICE_1"):
+        header = fits.Header({"BLANK": 60})
+        path = written(tmp_path, array, compression_type=compression, header=header)
+        assert np.isnan(read(path)[7, 8])
+        warnings.simplefilter("ignore", VerifyWarning)  # BLANK is of no use to the floats
+        with fits.open(path, mode="update") as hdul:
+            hdul[1].data[3, 4] = 5
+            hdul.flush()
+        assert fits.getheader(path, 1)["BITPIX"] == 16
+        assert same_bits(read(path), want)
+
+
+@pytest.mark.parametrize("case", LOSSY)
+def test_order_of_cards(tmp_path, case):
+    """The cards that astropy would write, where it would write them."""
+    array, settings = LOSSY[case]
+    plain, ours = (written(tmp_path, array, f"{k}.fits", **settings) for k in (1, 2))
+    update(plain, "")
+    with fca.enabled():
+        update(ours, "")
+    a, b = (
+        {c.keyword: c.value for c in fits.getheader(p, 1, disable_image_compression=True).cards}
+        for p in (plain, ours)
+    )
+    assert a.pop("ZBLANK", None) == b.pop("ZBLANK", None)  # at the end, or with the other settings
+    assert [*a] == [*b]
+    assert {k for k in a if a[k] != b[k]} <= {"PCOUNT", "TFORM1", "TFORM2"}  # of other tiles
+
+
+def test_cards_of_fpack_stay(tmp_path, adapter):
+    """A table that another program made keeps its columns and parameters."""
+    path = tmp_path / "m13.fits"
+    path.write_bytes((M13 / "compressed_with_nan.fits").read_bytes())
+    before = fits.getheader(path, 1, disable_image_compression=True)
+    tiles = heap(path)
+    update(path, "section")
+    after = fits.getheader(path, 1, disable_image_compression=True)
+    assert heap(path) == tiles
+    ours = {card.keyword: card.value for card in after.cards}
+    lost = {c.keyword for c in before.cards if c.keyword and ours.get(c.keyword) != c.value}
+    assert lost <= {"CHECKSUM", "DATASUM", "HISTORY", "COMMENT"}
+    assert after["STEP"] == 1
+
+
 def test_changed_rows_are_not_lost(tmp_path, adapter):
     """Whoever changes the table itself gets what astropy does with it."""
     path = written(tmp_path, NOISE, quantize_level=2)
@@ -833,6 +921,114 @@ def test_file_that_is_closed(tmp_path, adapter):
     hdul[1].header["STEP"] = 1
     hdul[1].writeto(tmp_path / "b.fits")
     assert abs(read(tmp_path / "b.fits") - before).max() < 0.3
+
+
+@pytest.mark.parametrize("case", ["replaced", "unscaled", "blank"])
+def test_scaling_that_was_taken_away(tmp_path, case):
+    """Whoever removes BSCALE or BLANK wants it gone, also if the stored integers stay."""
+    stored = sample("int16", (20, 30))
+    cards = {"BLANK": 100} if case == "blank" else {"BSCALE": 0.5, "BZERO": 3}
+    results = []
+    for context in (contextlib.nullcontext(), fca.enabled()):
+        hdu = fits.CompImageHDU(stored)
+        hdu.header.update(cards)
+        hdu.writeto(tmp_path / "a.fits", overwrite=True)
+        options = {"unscaled": {"do_not_scale_image_data": True}, "blank": {"ignore_blank": True}}
+        with context, warnings.catch_warnings(action="ignore"):
+            with fits.open(tmp_path / "a.fits", mode="update", **options.get(case, {})) as hdul:
+                assert hdul[1].data.size
+                if case == "replaced":
+                    hdul[1].data = stored.copy()
+                for keyword in cards if case != "replaced" else ():
+                    del hdul[1].header[keyword]
+            results.append(read(tmp_path / "a.fits"))
+    assert same_bits(*results)
+    assert case == "blank" or same_bits(results[1], stored)  # the array had NaN, which become 0
+
+
+def test_card_after_a_flush_that_moved_the_file(tmp_path, adapter):
+    """The file is mapped then, and scaled pixels cannot be; nothing of the flush may be lost."""
+    path = written(tmp_path, sample("uint16", (20, 30)))
+    with fits.open(path, mode="update") as hdul:
+        assert hdul[1].data.size
+        hdul[1].header.update({f"KEY{k}": k for k in range(60)})
+        hdul.flush()
+        hdul[1].header["NEW"] = hdul[0].header["NEW"] = 1
+    assert fits.getheader(path, 0)["NEW"] == fits.getheader(path, 1)["NEW"] == 1
+    assert same_bits(read(path), sample("uint16", (20, 30)))
+
+
+def test_section_outside_the_tiles(tmp_path, adapter):
+    """An array that became larger has no tiles for its new pixels."""
+    with fits.open(written(tmp_path, sample("int16", (20, 30)))) as hdul:
+        hdul[1].data = np.zeros((200, 200), "i2")
+        with pytest.raises(IndexError, match="wanted one of tiles of shape"):
+            hdul[1].section[150:152]
+        hdul[1].data = np.zeros((2, 20, 30), "i2")
+        with pytest.raises(IndexError, match="wanted one of tiles of shape"):
+            hdul[1].section[0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"compression_type": "PLIO_1"}], ids=str)
+def test_masked_arrays(tmp_path, settings):
+    array = np.ma.masked_less(sample("int16", (20, 30)), 105)
+    array.fill_value = 77
+    plain = written(tmp_path, array, "plain.fits", **settings)
+    with fca.enabled():
+        ours = written(tmp_path, array, "ours.fits", **settings)
+    assert ours.read_bytes() == plain.read_bytes()
+
+
+@pytest.mark.parametrize("smooth", [True, 1.0, 0])
+def test_smooth(tmp_path, smooth):
+    settings = {"compression_type": "HCOMPRESS_1", "hcomp_scale": 8, "hcomp_smooth": smooth}
+    array = sample("int32", (32, 32))
+    plain = written(tmp_path, array, "plain.fits", **settings)
+    with fca.enabled():
+        ours = written(tmp_path, array, "ours.fits", **settings)
+    assert ours.read_bytes() == plain.read_bytes()
+
+
+def test_objects_of_astropy_stay_clean(tmp_path, adapter):
+    """What was read can be pickled and copied as before."""
+    content = io.BytesIO(written(tmp_path, sample("int16", (20, 30))).read_bytes())
+    with fits.open(content) as hdul:
+        assert hdul[1].data.size
+        assert hdul[1].section[0].size
+        assert same_bits(pickle.loads(pickle.dumps(hdul[1])).data, hdul[1].data)
+        copy.deepcopy(hdul[0])
+
+
+def test_blocks_of_threads():
+    """The adapter stays on until the last block of any thread ends, or for good."""
+    first, second = fca.enabled(), fca.enabled()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert fca.is_enabled()
+    second.__exit__(None, None, None)
+    assert not fca.is_enabled()
+    with fca.enabled():
+        fca.enable()
+    assert fca.is_enabled()
+    fca.disable()
+
+
+def test_after_the_end_of_the_main_thread(tmp_path):
+    """No new threads can be started then: the one that asks does the work."""
+    array = np.random.default_rng(1).integers(0, 99, (700, 700), "i2")
+    path = written(tmp_path, array)
+    code = f"""
+import threading, numpy as np, fitscodecs as fc
+def work():
+    threading.main_thread().join()
+    array = fc.open({str(path)!r}).read(threads=2)
+    fc.write({str(tmp_path / "out.fits")!r}, array, threads=2)
+threading.Thread(target=work).start()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert same_bits(read(tmp_path / "out.fits"), array)
 
 
 # ---------------------------------------------------------------------------- pytest

@@ -67,10 +67,13 @@ class HCompress1(TileCodec):
         return (*(1 for _ in outer), height, nx)
 
     def setting(self, name, value):
-        """SCALE in a header is what the writer asked for, often relative to noise: not used."""
+        """SCALE in a header is what the writer asked for, often relative to noise: not used.
+
+        SMOOTH is any number that is not 0, or a logical value.
+        """
         if name == "SCALE":
             return 0
-        return int(bool(super().setting(name, value)))
+        return int(value) if isinstance(value, bool) else int(bool(super().setting(name, value)))
 
     def check_tiles(self, image_shape, tile_shape):
         """Two axes, each of 4 pixels at least, at the far edges as well: what readers expect."""

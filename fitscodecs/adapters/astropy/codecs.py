@@ -16,7 +16,7 @@ from ... import codecs
 from ...codecs.base import Codec
 from ...codecs.buffers import as_array, as_bytes
 from ...errors import EncodeError
-from .errors import raising_as_astropy
+from .errors import encoding_as_astropy, raising_as_astropy
 
 __all__ = ["PLIO1", "Gzip1", "Gzip2", "HCompress1", "NoCompress", "Rice1"]
 
@@ -214,12 +214,9 @@ class PLIO1(DropIn):
         return swapped(as_bytes(array.astype(array.dtype.newbyteorder("="), copy=False)))
 
     def encode(self, buf):
-        try:
-            return swapped(np.frombuffer(super().encode(buf), np.uint8)).tobytes()
-        except EncodeError as error:  # in the words that programs look for
-            if "pixel value" not in str(error):
-                raise
-            raise EncodeError(f"{error} (data out of range for PLIO compression)") from error
+        with encoding_as_astropy(self.codec()):
+            stream = super().encode(buf)
+        return swapped(np.frombuffer(stream, np.uint8)).tobytes()
 
 
 def swapped(raw):

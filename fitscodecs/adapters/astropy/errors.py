@@ -17,7 +17,7 @@ __all__ = ["GzipTileError", "as_astropy", "encoding_as_astropy", "raising_as_ast
 # How astropy's own decoders say that a stream is too short; every such message of ours has "ends".
 SHORT_STREAM = "decompression error: hit end of compressed byte stream"
 # How it says that a mask has other values than 24-bit unsigned integers.
-MASK_VALUES = "data out of range for PLIO compression"
+MASK_VALUES = "data out of range for PLIO compression (0 - 2**24)"
 
 
 class GzipTileError(gzip.BadGzipFile, EOFError, zlib.error, DecodeError):
@@ -43,11 +43,11 @@ def __getattr__(name):
 
 
 def as_astropy(error, wrapped):
-    """A DecodeError as an error that is also of the type that astropy raises.
+    """A DecodeError that is also of the type that astropy raises.
 
     Parameters
     ----------
-    error : DecodeError
+    error : DecodeError or HeaderError
     wrapped : bool
         Whether the stream is one of gzip.
     """
@@ -73,6 +73,6 @@ def encoding_as_astropy(codec):
     try:
         yield
     except EncodeError as error:
-        if codec.holds_negative:
+        if codec.holds_negative or "pixel value" not in str(error):
             raise
         raise EncodeError(f"{error} ({MASK_VALUES})") from error

@@ -16,8 +16,9 @@ __all__ = ["keep_tiles"]
 # Pixels that are compared at once.
 CHUNK_NPIXELS = 2**22
 
-# Cards that tell how the pixels in the table are to be understood.
-SCALING = ("BSCALE", "BZERO", "BLANK")
+# Cards that tell how the pixels in the table are to be understood, and what their absence means.
+SCALING = {"BSCALE": 1, "BZERO": 0, "BLANK": None}
+SHAPE = ("ZBITPIX", "ZNAXIS")  # the same in both headers, but with comments of the image
 TABLE = ("XTENSION", "BITPIX", "NAXIS", "NAXIS1", "NAXIS2", "PCOUNT", "GCOUNT")
 
 
@@ -51,7 +52,7 @@ def same_pixels(hdu):
     array, bintable = hdu.data, hdu._bintable
     table = bintable.header
     shape = tuple(table[f"ZNAXIS{k}"] for k in range(table["ZNAXIS"], 0, -1))
-    if array.shape != shape or array.size == 0:
+    if array.shape != shape or array.size == 0 or isinstance(array, np.ma.MaskedArray):
         return False
     height = int(tile_shape_of(table)[0])
     height *= max(1, CHUNK_NPIXELS * shape[0] // (array.size * height))
@@ -83,14 +84,70 @@ def is_as_stored(bintable):
 
 
 def merged(tiles_header, image_header):
-    """The cards of the tiles from one table header, those of the image from the other."""
-    result = tiles_header.copy()
-    for keyword in {card.keyword for card in result.cards if not describes_tiles(card.keyword)}:
-        result.remove(keyword, ignore_missing=True, remove_all=True)
-    for card in image_header.cards:
+    """The cards of the tiles from one table header, those of the image from the other.
+
+    They stand in the order of the second; what only the first has stands behind what is before it
+    there.
+    """
+    result = image_header.copy()
+    for keyword in [keyword for keyword in result if describes_tiles(keyword)]:
+        if keyword not in tiles_header:
+            result.remove(keyword, ignore_missing=True, remove_all=True)
+    previous = None
+    for card in tiles_header.cards:
         if not describes_tiles(card.keyword):
-            result.append(card, end=True)
+            continue
+        if card.keyword not in result:
+            result.set(card.keyword, card.value, card.comment, after=previous)
+        elif not card.keyword.startswith(SHAPE) and card.value != result[card.keyword]:
+            result[card.keyword] = card.value, card.comment
+        elif not card.keyword.startswith(SHAPE):
+            result.comments[card.keyword] = card.comment
+        previous = card.keyword
     return result
+
+
+def same_description(hdu):
+    """Whether the header of an image still says of its pixels what the header of its tiles says.
+
+    astropy takes BSCALE, BZERO and BLANK out of the header when it has applied them to an array.
+    """
+    image, tiles = hdu.header, hdu._bintable.header
+    pairs = [("BITPIX", "ZBITPIX"), ("NAXIS", "ZNAXIS")]
+    pairs += [(f"NAXIS{k + 1}", f"ZNAXIS{k + 1}") for k in range(tiles["ZNAXIS"])]
+    if any(image.get(a) != tiles[b] for a, b in pairs):
+        return False
+    if not hdu._has_data:
+        return True
+    for keyword, default in SCALING.items():
+        found = image.get(keyword, tiles.get(keyword) if applied(hdu) else default)
+        if found != tiles.get(keyword, default):
+            return False
+    return True
+
+
+def applied(hdu):
+    """Whether reading the array of an HDU took the scaling out of its header."""
+    scaled = hdu._orig_bscale != 1 or hdu._orig_bzero != 0
+    return scaled and not hdu._do_not_scale_image_data and hdu.data.dtype.kind != "u"
+
+
+def kept_header(hdu):
+    """The table header for an HDU that keeps its tiles; None if they are not those of the image."""
+    bintable = hdu._bintable
+    if bintable is None or hdu._scale_back or not is_as_stored(bintable):
+        return None
+    if not hdu._has_data and not hdu.header._modified:
+        return bintable.header
+    if not same_settings(hdu) or not same_description(hdu):
+        return None
+    if hdu._has_data and (hdu._data_replaced or not same_pixels(hdu)):
+        return None
+    new, old = hdu._get_bintable_without_data().header, bintable.header
+    for keyword in SCALING if hdu._has_data and applied(hdu) else ():
+        if keyword in old and keyword not in new:
+            new.append((keyword, old[keyword], old.comments[keyword]))
+    return merged(old, new)
 
 
 def keep_tiles(hdu):
@@ -108,29 +165,14 @@ def keep_tiles(hdu):
     bool
         False if the tiles have to be made (again); nothing was changed then.
     """
-    bintable = hdu._bintable
-    if bintable is None or hdu._scale_back or not is_as_stored(bintable):
+    try:
+        header = kept_header(hdu)
+    except Exception:
+        # Whatever stands in the way of keeping tiles, an HDU can still be written as astropy does
+        # it; and if it cannot, that is where the error is to come from.
         return False
-    if (hdu._has_data or hdu.header._modified) and not update_cards(hdu):
+    if header is None:
         return False
-    vars(bintable).pop("data", None)
-    return True
-
-
-def update_cards(hdu):
-    """Give the table the cards of its image; False if its tiles are not those of the image."""
-    bintable = hdu._bintable
-    if not same_settings(hdu):
-        return False
-    new, old = hdu._get_bintable_without_data().header, bintable.header
-    lengths = ["ZBITPIX", "ZNAXIS", *(f"ZNAXIS{k + 1}" for k in range(old["ZNAXIS"]))]
-    if any(new.get(keyword) != old[keyword] for keyword in lengths):
-        return False
-    if hdu._has_data:
-        if any(k in new and new[k] != old.get(k) for k in SCALING) or not same_pixels(hdu):
-            return False
-        for keyword in SCALING:  # what reading the array took out of the image's header
-            if keyword in old and keyword not in new:
-                new.append((keyword, old[keyword], old.comments[keyword]))
-    bintable.header = merged(old, new)
+    hdu._bintable.header = header
+    vars(hdu._bintable).pop("data", None)
     return True

@@ -4,15 +4,16 @@
 The functions whose names and arguments are astropy's take the place of astropy's own.
 """
 
+import contextlib
 import threading
+import weakref
 from dataclasses import replace
 
 import numpy as np
 from astropy.io.fits.hdu.compressed import _tiled_compression
 from astropy.utils.shapes import simplify_basic_index
 
-from ...codecs.buffers import allocate
-from ...errors import DecodeError
+from ...errors import DecodeError, HeaderError
 from ...grid import plan
 from ...header import image_structure
 from ...image import THREADS
@@ -29,6 +30,11 @@ __all__ = ["decompress_image_data_section", "section_getitem", "stored_pixels", 
 # or remote. What is mapped costs nothing to bridge.
 GAP_NBYTES = 2**16
 DITHER_LENGTH = 10000
+
+# Kept beside the objects of astropy, not in them, so that those can be copied and pickled.
+_lock = threading.Lock()
+_file_locks = weakref.WeakKeyDictionary()
+_structures = weakref.WeakKeyDictionary()
 
 
 def tile_shape_of(header):
@@ -84,12 +90,13 @@ def structure_of(bintable, header):
     To read a header takes longer than to decode a tile.
     """
     seen = fingerprint(header)
-    known, structure = vars(bintable).get("_fitscodecs_structure", (None, None))
+    known, structure = _structures.get(bintable, (None, None))
     if known is None or known != seen:
         _tiled_compression._check_compressed_header(header)
         structure = image_structure(TableHeader(header))
         # Reading a value makes the card parse it, which shows in the fingerprint.
-        vars(bintable)["_fitscodecs_structure"] = fingerprint(header), structure
+        with _lock:
+            _structures[bintable] = fingerprint(header), structure
     return structure
 
 
@@ -107,9 +114,10 @@ def integers_as_floats(structure):
 def file_lock(bintable):
     """A lock for the file of an HDU: reading moves its position."""
     file = bintable._file
-    return threading.Lock() if file is None else vars(file).setdefault(
-        "_fitscodecs_lock", threading.Lock()
-    )  # fmt: skip
+    if file is None:
+        return contextlib.nullcontext()
+    with _lock:
+        return _file_locks.setdefault(file, threading.RLock())
 
 
 def read_ranges(bintable, ranges):
@@ -153,6 +161,15 @@ def fetch(bintable, table, entries):
     return Streams(buffers, which, begin, entries.nbytes)
 
 
+def check_ranges(ranges, shape):
+    """IndexError for pixels outside the image: the array of an HDU may have become larger."""
+    inside = len(ranges) == len(shape) and all(
+        min(r[0], r[-1]) >= 0 and max(r[0], r[-1]) < n for r, n in zip(ranges, shape, strict=True)
+    )
+    if not inside:
+        raise IndexError(f"found a section of {ranges}, wanted one of tiles of shape {shape}")
+
+
 def stored_pixels(bintable, compressed_data, header, ranges):
     """Pixels as they are stored, before BSCALE, BZERO and BLANK.
 
@@ -177,22 +194,23 @@ def stored_pixels(bintable, compressed_data, header, ranges):
         _tiled_compression._check_compressed_header(header)
         return np.empty(out_shape, Scaling(bitpix=header["ZBITPIX"]).stored_dtype)
     structure = structure_of(bintable, header)
-    out = allocate(out_shape, structure.dtype, "image")
+    check_ranges(ranges, structure.shape)
+    out = np.empty(out_shape, structure.dtype)
     pieces = plan(structure.shape, structure.tile_shape, ranges)
     table = TileTable(structure)
     table.feed(0, np.ascontiguousarray(compressed_data.view(np.ndarray)).view(np.uint8))
     entries = table.describe(pieces.tiles)
-    table.check(entries)
     as_integers = integers_as_floats(structure)
     try:
+        table.check(entries)
         streams = fetch(bintable, table, entries)
         if as_integers is None:
             decode_tiles(structure, entries, streams, pieces, out, THREADS)
         else:
-            integers = allocate(out_shape, as_integers.dtype, "image")
+            integers = np.empty(out_shape, as_integers.dtype)
             decode_tiles(as_integers, entries, streams, pieces, integers, THREADS)
             out[...] = integers
-    except DecodeError as error:
+    except (DecodeError, HeaderError) as error:
         raise as_astropy(error, str(error).startswith("GZIP")) from error
     count(decoded=len(pieces))
     return out
@@ -231,6 +249,16 @@ def decompress_image_data_section(
     return stored_pixels(bintable, compressed_data, compressed_header, ranges)
 
 
+def chosen(entry):
+    """The pixels along an axis that an integer or a slice without negative numbers stands for.
+
+    A stop of None is that of a negative step, and a start of -1 that of one before the first pixel.
+    """
+    if isinstance(entry, slice):
+        return range(entry.start, -1 if entry.stop is None else entry.stop, entry.step)
+    return range(entry, entry + 1)
+
+
 def section_getitem(section, index):
     """Pixels of a section, scaled unless the HDU was opened without scaling.
 
@@ -242,10 +270,7 @@ def section_getitem(section, index):
     if bintable is None:
         return hdu.data[index]
     index = simplify_basic_index(index, shape=section.shape)
-    ranges = [
-        range(*entry.indices(n)) if isinstance(entry, slice) else range(entry, entry + 1)
-        for entry, n in zip(index, section.shape, strict=True)
-    ]
+    ranges = [chosen(entry) for entry in index]
     with file_lock(bintable):
         rows = bintable.data
     array = stored_pixels(bintable, rows, bintable.header, ranges)

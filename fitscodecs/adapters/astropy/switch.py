@@ -11,6 +11,8 @@ __all__ = ["disable", "enable", "enabled", "is_enabled"]
 
 _lock = threading.RLock()
 _originals = []  # (holder, name, function) while the adapter is on
+_for_good = False  # whether enable() put it there
+_blocks = 0  # of enabled(), under way
 
 
 def replacements(originals):
@@ -48,19 +50,31 @@ def enable():
         If astropy is not installed, or is one whose private names are not known; astropy is left
         as it is.
     """
+    global _for_good
     with _lock:
-        if _originals:
-            return
-        seams = find_seams()
-        ours = replacements({seam.name: function for seam, _, function in seams})
-        for seam, holder, function in seams:
-            _originals.append((holder, seam.name, function))
-            setattr(holder, seam.name, ours[seam.name])
+        put_in()
+        _for_good = True
+
+
+def put_in():
+    """Replace the functions of astropy, unless they are replaced."""
+    if _originals:
+        return
+    seams = find_seams()
+    ours = replacements({seam.name: function for seam, _, function in seams})
+    for seam, holder, function in seams:
+        _originals.append((holder, seam.name, function))
+        setattr(holder, seam.name, ours[seam.name])
 
 
 def disable():
-    """Give astropy its own functions back. Calling it again changes nothing."""
+    """Give astropy its own functions back. Calling it again changes nothing.
+
+    `enabled` blocks that are under way lose the adapter too.
+    """
+    global _for_good
     with _lock:
+        _for_good = False
         while _originals:
             holder, name, function = _originals.pop()
             setattr(holder, name, function)
@@ -75,13 +89,16 @@ def is_enabled():
 def enabled():
     """The adapter, on for a ``with`` block of the whole process: all threads see it.
 
-    A block within a block, or within `enable`, leaves it on.
+    It goes off with the last block of any thread, unless `enable` was called.
     """
+    global _blocks
     with _lock:
-        before = is_enabled()
-        enable()
+        put_in()
+        _blocks += 1
     try:
         yield
     finally:
-        if not before:
-            disable()
+        with _lock:
+            _blocks -= 1
+            if not _blocks and not _for_good:
+                disable()

@@ -12,12 +12,14 @@ import numpy as np
 from astropy.io.fits.hdu.compressed import _tiled_compression
 from astropy.utils.exceptions import AstropyUserWarning
 
-from ...codecs import Quantize
+from ...codecs import HCompress1, Quantize
 from ...encode import Settings, encode_tiles
 from ...errors import EncodeError
 from ...header import tile_codec
 from ...image import THREADS
+from ...scaling import Scaling
 from ...table import COLUMNS
+from .codecs import SCALE
 from .counting import count
 from .errors import encoding_as_astropy
 from .reading import DITHER_LENGTH, tile_shape_of
@@ -53,6 +55,18 @@ class AstropyQuantize(Quantize):
         return integers
 
 
+@dataclass(frozen=True, kw_only=True)
+class NegativeScale(HCompress1):
+    """HCOMPRESS_1 without loss, whose streams name the negative scale that was asked for."""
+
+    request: int
+
+    def encode(self, buf, *, context=None):
+        stream = bytearray(super().encode(buf, context=context))
+        stream[SCALE] = self.request.to_bytes(4, "big", signed=True)
+        return memoryview(stream)
+
+
 def setting(header, name, default):
     """The ZVAL of a ZNAME."""
     return _tiled_compression._get_compression_setting(header, name, default)
@@ -63,7 +77,8 @@ def compression_of(header):
     codec = tile_codec(header)
     if "scale" not in codec.per_tile:
         return codec
-    return replace(codec, scale=max(0, int(setting(header, "SCALE", 0))))
+    scale = int(setting(header, "SCALE", 0))
+    return NegativeScale(request=scale) if scale < 0 else replace(codec, scale=scale)
 
 
 def quantization_of(header):
@@ -98,9 +113,28 @@ def narrowed(array, compression_type, codec, header):
     return array.astype(dtype)
 
 
+def unmasked(array, quantized):
+    """What astropy stores for masked pixels: the fill value, or, if quantized, what they hide."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    return array.data if quantized else array.filled()
+
+
+def integers_again(array, header):
+    """The integers that an array of floats stands for, if its image is one of integers.
+
+    BLANK alone makes floats of an image whose header goes on to say that it has integers.
+    """
+    if array.dtype.kind != "f" or header["ZBITPIX"] < 0:
+        return array
+    dtype = Scaling(bitpix=header["ZBITPIX"]).stored_dtype
+    return np.where(np.isnan(array), header.get("BLANK", 0), array).astype(dtype)
+
+
 def settings_of(array, header, quantized):
     """How to compress an array as the header of its table says, and the array to compress."""
     codec = compression_of(header)
+    array = integers_again(array, header)
     if array.dtype.kind == "f" and not quantized and -8 * array.dtype.itemsize not in codec.bitpix:
         # Floats at quantize_level 0 in an algorithm that has integers only: their whole parts.
         array = array.astype(codec.stored_dtype().newbyteorder("="))
@@ -175,9 +209,12 @@ def compress_image_data(image_data, compression_type, compressed_header, compres
         raise ValueError(
             f"{compression_type} compression does not support unsigned integers larger than 8 bits"
         )
-    array = narrowed(image_data, compression_type, codec, compressed_header)
     dtype = compressed_coldefs.dtype.newbyteorder(">")
-    settings, array = settings_of(array, compressed_header, "ZSCALE" in dtype.names)
+    quantized = "ZSCALE" in dtype.names
+    array = narrowed(unmasked(image_data, quantized), compression_type, codec, compressed_header)
+    if array.size == 0:
+        return b""
+    settings, array = settings_of(array, compressed_header, quantized)
     with encoding_as_astropy(codec):
         tiles = encode_tiles(settings, array, THREADS)
     if any(tile.has_nan for tile in tiles):
