@@ -54,6 +54,7 @@ def same_bits(a, b):
     return a.astype(native).tobytes() == b.astype(native).tobytes()
 
 
+CAST_OF_NAN = {("RuntimeWarning", "invalid value encountered in cast")}
 NO_PIXELS = "no pixels: astropy's heap holds an empty tile that no row names, ours holds nothing"
 # Where a stream of HCOMPRESS_1 has its divisor: after 2 bytes that mark it and 2 sizes.
 SCALE_BYTES = slice(10, 14)
@@ -379,7 +380,9 @@ def compare(case):
         ours = write(case, pixels, base)
     if pixels.tobytes() != before:
         tally.add("FAULT: the adapter changed its input", str(case))
-    if theirs.warnings != ours.warnings and not kept(case, ours.raw or b"", base):
+    # NaN that stands for BLANK is cast to an integer by astropy, which numpy warns of.
+    casts = CAST_OF_NAN if "BLANK" in case.cards and case.action else set()
+    if theirs.warnings - casts != ours.warnings and not kept(case, ours.raw or b"", base):
         tally.add("FAULT: other warnings", f"{case}: {theirs.warnings} became {ours.warnings}")
     if theirs.error or ours.error:
         compare_errors(case, theirs, ours, base, tally)
