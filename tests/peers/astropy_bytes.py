@@ -21,6 +21,7 @@ import itertools
 import os
 import random
 import sys
+import tempfile
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 
@@ -415,7 +416,12 @@ def main():
         print(f"{part}: {len(some)} cells", flush=True)
         cases += some
     tally, decoded, encoded = Tally(), 0, 0
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    ncpus = len(os.sched_getaffinity(0))
+    # astropy leaves a file behind, where it runs, for each update of a file in memory.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(ncpus, initializer=os.chdir, initargs=(folder,)) as pool,
+    ):
         parts = [cases[i : i + 50] for i in range(0, len(cases), 50)]
         for found, tiles in pool.map(compare_some, parts):
             tally.take(found)
