@@ -1,5 +1,5 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 import contextlib
 import hashlib
@@ -8,8 +8,9 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 
-__all__ = ["replacing"]
+__all__ = ["replacing", "replacing_folder"]
 
 LONGEST_NAME = 150
 counter = itertools.count()  # several threads may write the same file: the last one stays
@@ -54,6 +55,39 @@ def replacing(path, overwrite=False):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
         raise
+
+
+@contextlib.contextmanager
+def replacing_folder(path, overwrite, mark, kind):
+    """The path of a folder to make, which becomes `path` when the block ends without an error.
+
+    Parameters
+    ----------
+    path : path-like
+    overwrite : bool
+        Whether a folder that is there may be replaced.
+    mark : str
+        What a folder of this kind has in it: others are not replaced.
+    kind : str
+        What such a folder is called, for errors.
+
+    Raises
+    ------
+    FileExistsError
+        If there is something that must not be replaced.
+    """
+    path = os.fspath(path)
+    refuse_existing(path, overwrite)
+    if os.path.lexists(path) and not os.path.lexists(os.path.join(path, mark)):
+        raise FileExistsError(f"{path} is no {kind}, so it is not replaced")
+    folder, name = os.path.split(os.path.abspath(path))
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as part:
+        new, old = os.path.join(part, "new"), os.path.join(part, "old")
+        yield new
+        if os.path.lexists(path):
+            os.replace(path, old)
+        os.replace(new, path)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def refuse_existing(path, overwrite):

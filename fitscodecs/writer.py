@@ -22,7 +22,7 @@ from .checksum import checksum_text, ones_sum
 from .codecs.quantize import NULL_INTEGER
 from .encode import encode_tiles, settle
 from .errors import EncodeError
-from .header import BLOCK
+from .header import BLOCK, ELEMENT_NBYTES
 from .image import THREADS
 from .scaling import offset_of
 from .table import COLUMNS
@@ -172,21 +172,45 @@ def table_of(settings, tiles, columns):
     scalars = {"1D": ">f8", "1K": ">i8"}
     fields = [(name, scalars.get(form) or (descriptor, (2,))) for name, form in columns]
     rows = np.zeros(len(tiles), np.dtype(fields))
-    nbytes = np.array([len(tile.stream) for tile in tiles], np.int64)
-    offset = np.concatenate(([0], np.cumsum(nbytes)[:-1]))
-    column = np.array([tile.column for tile in tiles])
-    for i, name in enumerate(COLUMNS):
-        if name in rows.dtype.names:
-            itemsize = {"B": 1, "I": 2, "J": 4}[dict(columns)[name][2]]
-            here = column == i
-            rows[name][here, 0] = nbytes[here] // itemsize
-            rows[name][here, 1] = offset[here]
-    if settings.quantize is not None:
-        rows["ZSCALE"] = [tile.scale for tile in tiles]
-        rows["ZZERO"] = [tile.zero for tile in tiles]
+    put_tiles(rows, tiles, settings.compression.heap_letter)
     if "ZBLANK" in rows.dtype.names:
         rows["ZBLANK"] = [NULL_INTEGER if tile.blank is None else tile.blank for tile in tiles]
     return rows.tobytes()
+
+
+def put_tiles(rows, tiles, heap_letter):
+    """Fill the descriptors, ZSCALE and ZZERO of rows whose tiles lie one after the other.
+
+    Parameters
+    ----------
+    rows : ndarray
+        One row per tile, with fields named after the columns that are needed.
+    tiles : list of EncodedTile
+    heap_letter : str
+        Type of the elements in COMPRESSED_DATA; those of other columns are bytes.
+
+    Raises
+    ------
+    EncodeError
+        If the descriptors are too short for the heap.
+    """
+    nbytes = np.array([len(tile.stream) for tile in tiles], np.int64)
+    offset = np.concatenate(([0], np.cumsum(nbytes)[:-1]))
+    largest = np.iinfo(rows[COLUMNS[0]].dtype).max
+    if offset[-1] > largest:
+        raise EncodeError(
+            f"compressed tiles of {offset[-1] + nbytes[-1]} bytes, wanted at most {largest}: the "
+            "descriptors of this table have 32 bits"
+        )
+    column = np.array([tile.column for tile in tiles])
+    for i, name in enumerate(COLUMNS):
+        here = column == i
+        if here.any():
+            rows[name][here, 0] = nbytes[here] // (ELEMENT_NBYTES[heap_letter] if i == 0 else 1)
+            rows[name][here, 1] = offset[here]
+    if "ZSCALE" in rows.dtype.names:
+        rows["ZSCALE"] = [tile.scale for tile in tiles]
+        rows["ZZERO"] = [tile.zero for tile in tiles]
 
 
 def compressed_header(settings, lines, tiles, columns, heap_nbytes, quantization=None):

@@ -32,8 +32,9 @@ from astropy.io.fits.verify import VerifyWarning  # noqa: E402
 from astropy.utils.exceptions import AstropyUserWarning  # noqa: E402
 
 from fitscodecs.adapters import astropy as fca  # noqa: E402
-from fitscodecs.adapters.astropy import names, plugin, writing  # noqa: E402
+from fitscodecs.adapters.astropy import names, plugin  # noqa: E402
 from fitscodecs.encode import EncodedTile  # noqa: E402
+from fitscodecs.writer import put_tiles  # noqa: E402
 
 ODD = Path(__file__).parent / "data" / "odd"
 M13 = Path(compressed.__file__).parent / "tests" / "data"
@@ -430,11 +431,12 @@ def test_heap_beyond_the_descriptors():
             return 2**30
 
     tiles = [EncodedTile(0, Large()) for _ in range(4)]
-    narrow = np.dtype([("COMPRESSED_DATA", ">i4", (2,))])
+    narrow = np.zeros(4, [("COMPRESSED_DATA", ">i4", (2,))])
     with pytest.raises(fc.EncodeError, match="4294967296 bytes, wanted at most 2147483647"):
-        writing.table_rows(tiles, narrow, 1)
-    wide = np.dtype([("COMPRESSED_DATA", ">i8", (2,))])
-    assert writing.table_rows(tiles, wide, 1)["COMPRESSED_DATA"][3, 1] == 3 * 2**30
+        put_tiles(narrow, tiles, "B")
+    wide = np.zeros(4, [("COMPRESSED_DATA", ">i8", (2,))])
+    put_tiles(wide, tiles, "B")
+    assert wide["COMPRESSED_DATA"][3, 1] == 3 * 2**30
 
 
 # ---------------------------------------------------------------------------- errors

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import icechunk
 
+from ..atomic import replacing_folder
 from ..zarr_metadata import chunk_places, documents, dumps
 
 LARGEST_REQUEST = 2**23  # bytes; more is read in several requests at the same time
@@ -35,21 +36,8 @@ def write_icechunk(group, path, *, containers=None, storage_options=None, overwr
     overwrite : bool
         Whether a repository that is there may be replaced.
     """
-    import shutil
-    import tempfile
-
-    path = os.fspath(path)
-    if os.path.lexists(path) and not overwrite:
-        raise FileExistsError(f"{path} exists")
-    if os.path.lexists(path) and not os.path.isdir(os.path.join(path, "snapshots")):
-        raise FileExistsError(f"{path} is no icechunk repository, so it is not replaced")
-    folder, name = os.path.split(os.path.abspath(path))
-    with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as part:
-        fill_repository(group, os.path.join(part, "new"), containers, storage_options)
-        if os.path.lexists(path):
-            os.replace(path, os.path.join(part, "old"))
-        os.replace(os.path.join(part, "new"), path)
-        shutil.rmtree(os.path.join(part, "old"), ignore_errors=True)
+    with replacing_folder(path, overwrite, "snapshots", "icechunk repository") as new:
+        fill_repository(group, new, containers, storage_options)
 
 
 def fill_repository(group, path, containers, storage_options):

@@ -7,12 +7,9 @@ Parquet needs it.
 """
 
 import json
-import os
-import shutil
-import tempfile
 from dataclasses import replace
 
-from ..atomic import replacing
+from ..atomic import replacing, replacing_folder
 from ..references import CONCURRENCY, describe_file, each
 from ..virtual import concatenate, stack
 from ..zarr_metadata import chunk_places, documents, reference, store_items
@@ -202,23 +199,13 @@ def write_parquet(group, path, *, zarr_format=3, overwrite=False):
     from fsspec.implementations.local import LocalFileSystem
     from fsspec.implementations.reference import LazyReferenceMapper
 
-    path = os.fspath(path)
-    if os.path.lexists(path) and not overwrite:
-        raise FileExistsError(f"{path} exists")
-    if os.path.lexists(path) and not os.path.exists(os.path.join(path, ".zmetadata")):
-        raise FileExistsError(f"{path} is no folder of references, so it is not replaced")
-    folder, name = os.path.split(os.path.abspath(path))
-    with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as part:
+    with replacing_folder(path, overwrite, ".zmetadata", "folder of references") as new:
         nchunks = max([1, *(len(array.places) for array in group.arrays.values())])
         mapper = LazyReferenceMapper.create(
-            os.path.join(part, "new"), fs=LocalFileSystem(), engine=parquet_engine(),
+            new, fs=LocalFileSystem(), engine=parquet_engine(),
             record_size=min(nchunks, LARGEST_RECORD),
         )  # fmt: skip
         put(group, mapper, zarr_format)
-        if os.path.lexists(path):
-            os.replace(path, os.path.join(part, "old"))
-        os.replace(os.path.join(part, "new"), path)
-        shutil.rmtree(os.path.join(part, "old"), ignore_errors=True)
 
 
 def parquet_engine():

@@ -9,7 +9,7 @@ what the image would have been compressed from.
 import numpy as np
 from astropy.io.fits.hdu.compressed import _quantization, _tiled_compression, header, settings
 
-from .reading import file_lock, stored_pixels, tile_shape_of
+from .reading import file_lock, row_bytes, stored_pixels, tile_shape_of
 
 __all__ = ["keep_tiles"]
 
@@ -77,7 +77,7 @@ def is_as_stored(bintable):
         return False
     if not bintable._data_loaded:
         return True
-    rows = np.ascontiguousarray(bintable.data.view(np.ndarray)).view(np.uint8)
+    rows = row_bytes(bintable.data)
     with file_lock(bintable):
         stored = bintable._get_raw_data(rows.size, np.uint8, bintable._data_offset)
     return stored is not None and np.array_equal(rows, stored)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import codecs
+from ...codecs.quantize import DITHER_LENGTH
 from ...context import DecodeContext
 from ...errors import NotQuantizable
 from .codecs import made
@@ -23,8 +24,15 @@ DITHER_METHODS = {
     "SUBTRACTIVE_DITHER_2": 2,
 }
 NAMES = {number: name for name, number in DITHER_METHODS.items()} | {0: "NO_DITHER"}
-DITHER_LENGTH = 10000
 DEFAULT_LEVEL = 4.0  # what a level of 0 means to the software of the field
+
+
+def seed_of(number):
+    """The seed, from 1 to 10000, with which a number that may be none starts in the dither table.
+
+    The table is taken as a ring.
+    """
+    return (number - 1) % DITHER_LENGTH + 1
 
 
 class QuantizationFailedException(NotQuantizable):
@@ -63,7 +71,7 @@ class Quantize:
 
     def context(self, **values):
         """The tile as it is numbered with a seed of 1."""
-        return DecodeContext(row=(self.row - 1) % DITHER_LENGTH, **values)
+        return DecodeContext(row=seed_of(self.row) - 1, **values)
 
     def encode_quantized(self, buf):
         """Quantize one tile.

@@ -23,13 +23,13 @@ from ...table import TileTable
 from ...tile import Streams, decode_tiles
 from .counting import count
 from .errors import as_astropy
+from .quantization import seed_of
 
 __all__ = ["decompress_image_data_section", "section_getitem", "stored_pixels", "tile_shape_of"]
 
 # Bytes between two streams that are better read than sought: for files that are not mapped, local
 # or remote. What is mapped costs nothing to bridge.
 GAP_NBYTES = 2**16
-DITHER_LENGTH = 10000
 
 # Kept beside the objects of astropy, not in them, so that those can be copied and pickled.
 _lock = threading.Lock()
@@ -72,7 +72,7 @@ class TableHeader:
         if isinstance(value, np.generic):  # a program may have set it so
             value = value.item()
         if keyword == "ZDITHER0" and isinstance(value, int):
-            return (value - 1) % DITHER_LENGTH + 1
+            return seed_of(value)
         return value
 
 
@@ -170,6 +170,11 @@ def check_ranges(ranges, shape):
         raise IndexError(f"found a section of {ranges}, wanted one of tiles of shape {shape}")
 
 
+def row_bytes(compressed_data):
+    """The rows of a table as they stand in the file."""
+    return np.ascontiguousarray(compressed_data.view(np.ndarray)).view(np.uint8)
+
+
 def stored_pixels(bintable, compressed_data, header, ranges):
     """Pixels as they are stored, before BSCALE, BZERO and BLANK.
 
@@ -198,7 +203,7 @@ def stored_pixels(bintable, compressed_data, header, ranges):
     out = np.empty(out_shape, structure.dtype)
     pieces = plan(structure.shape, structure.tile_shape, ranges)
     table = TileTable(structure)
-    table.feed(0, np.ascontiguousarray(compressed_data.view(np.ndarray)).view(np.uint8))
+    table.feed(0, row_bytes(compressed_data))
     entries = table.describe(pieces.tiles)
     as_integers = integers_as_floats(structure)
     try:

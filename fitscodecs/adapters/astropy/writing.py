@@ -14,21 +14,19 @@ from astropy.utils.exceptions import AstropyUserWarning
 
 from ...codecs import HCompress1, Quantize
 from ...encode import Settings, encode_tiles
-from ...errors import EncodeError
 from ...header import tile_codec
 from ...image import THREADS
 from ...scaling import Scaling
-from ...table import COLUMNS
+from ...writer import put_tiles
 from .codecs import SCALE
 from .counting import count
 from .errors import encoding_as_astropy
-from .reading import DITHER_LENGTH, tile_shape_of
+from .quantization import DEFAULT_LEVEL, DITHER_METHODS, NAMES, seed_of
+from .reading import tile_shape_of
 
 __all__ = ["compress_image_data"]
 
 NULL_INTEGER = -2147483648  # what astropy writes for NaN
-DEFAULT_LEVEL = 4.0  # what a level of 0 means to the quantizer of the field
-METHODS = {"NONE": "NO_DITHER"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +84,8 @@ def quantization_of(header):
     method = header.get("ZQUANTIZ", "NO_DITHER")
     return AstropyQuantize(
         level=setting(header, "noisebit", 0) or DEFAULT_LEVEL,
-        method=METHODS.get(method, method),
-        seed=(int(header.get("ZDITHER0", 1)) - 1) % DITHER_LENGTH + 1,
+        method=NAMES[DITHER_METHODS[method]],
+        seed=seed_of(int(header.get("ZDITHER0", 1))),
     )
 
 
@@ -149,38 +147,6 @@ def settings_of(array, header, quantized):
     return settings, array
 
 
-def table_rows(tiles, dtype, itemsize):
-    """The rows of the table.
-
-    Parameters
-    ----------
-    tiles : list of EncodedTile
-    dtype : numpy.dtype
-        Of a row.
-    itemsize : int
-        Bytes of one element of the heap in COMPRESSED_DATA.
-    """
-    rows = np.zeros(len(tiles), dtype)
-    nbytes = np.array([len(tile.stream) for tile in tiles], np.int64)
-    offset = np.concatenate(([0], np.cumsum(nbytes)[:-1]))
-    largest = np.iinfo(rows[COLUMNS[0]].dtype).max
-    if offset[-1] > largest:
-        raise EncodeError(
-            f"compressed tiles of {offset[-1] + nbytes[-1]} bytes, wanted at most {largest}: the "
-            "descriptors of this table have 32 bits"
-        )
-    column = np.array([tile.column for tile in tiles])
-    for i, name in enumerate(COLUMNS):
-        here = column == i
-        if here.any():
-            rows[name][here, 0] = nbytes[here] // (itemsize if i == 0 else 1)
-            rows[name][here, 1] = offset[here]
-    if "ZSCALE" in rows.dtype.names:
-        rows["ZSCALE"] = [tile.scale for tile in tiles]
-        rows["ZZERO"] = [tile.zero for tile in tiles]
-    return rows
-
-
 def compress_image_data(image_data, compression_type, compressed_header, compressed_coldefs):
     """Compress an image into the data unit of its table.
 
@@ -219,6 +185,7 @@ def compress_image_data(image_data, compression_type, compressed_header, compres
         tiles = encode_tiles(settings, array, THREADS)
     if any(tile.has_nan for tile in tiles):
         compressed_header["ZBLANK"] = NULL_INTEGER
-    rows = table_rows(tiles, dtype, {"B": 1, "I": 2}[codec.heap_letter])
+    rows = np.zeros(len(tiles), dtype)
+    put_tiles(rows, tiles, codec.heap_letter)
     count(encoded=len(tiles))
     return b"".join([rows.tobytes(), *(tile.stream for tile in tiles)])
