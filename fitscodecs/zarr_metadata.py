@@ -5,6 +5,7 @@ import base64
 import json
 import math
 
+from .tiled import TiledHDU
 from .virtual import Place
 
 __all__ = [
@@ -19,7 +20,7 @@ __all__ = [
 ]
 
 CODEC_NAME = "fitscodecs.tiled"  # zarr v3
-CODEC_ID = "fits_tiled"  # numcodecs
+CODEC_ID = TiledHDU.codec_id  # numcodecs
 
 
 # ---------------------------------------------------------------------------- metadata

@@ -11,13 +11,12 @@ from ...chunk import drive, index_steps, is_whole, pixel_steps, without_integers
 from ...image import Named
 from ...threads import share
 from ...tiled import HduFormat
+from ...zarr_metadata import CODEC_NAME
 from .index import Abandoned, IndexCache, Place, place_of
 from .ranges import Missing, Requests, contents, fetch_sync
 from .spec import native_dtype
 
 __all__ = ["FitsTiled"]
-
-NAME = "fitscodecs.tiled"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -110,21 +109,21 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
     def to_dict(self):
         """The item of ``codecs`` in ``zarr.json``."""
-        return {"name": NAME, "configuration": self.format.to_config()}
+        return {"name": CODEC_NAME, "configuration": self.format.to_config()}
 
     def validate(self, *, shape, dtype, chunk_grid):
         """Raise for an array that no FITS image can be a chunk of."""
         if not shape:
-            raise ValueError(f"{NAME}: found an array without axes, wanted 1 or more")
+            raise ValueError(f"{CODEC_NAME}: found an array without axes, wanted 1 or more")
         dtype = native_dtype(dtype)
         if dtype.kind not in "iuf" or dtype.itemsize not in (1, 2, 4, 8) or dtype == np.float16:
-            raise ValueError(f"{NAME}: found an array of {dtype}, wanted a type of FITS images: "
-                             "integers of 8 to 64 bits, float32, float64")  # fmt: skip
+            raise ValueError(f"{CODEC_NAME}: found an array of {dtype}, wanted a type of FITS "
+                             "images: integers of 8 to 64 bits, float32, float64")  # fmt: skip
         self.format.check_encodes(dtype)
 
     def compute_encoded_size(self, input_byte_length, chunk_spec):
         """Not known before encoding."""
-        raise NotImplementedError(f"{NAME}: chunks have no fixed size")
+        raise NotImplementedError(f"{CODEC_NAME}: chunks have no fixed size")
 
     # ------------------------------------------------------------------ whole chunks
 
