@@ -1,117 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The portable bodies of the hot loops, and the choice between them and faster ones. */
+/*
+ * The portable kernels, which are the reference for all others, and the choice between them.
+ */
 #include "kernels.h"
 #include "dither.h"
 
-/* load_be and memcpy are what makes these right on machines of either byte order. */
-static void swap_portable(const void *in, void *out, size_t n, size_t itemsize)
-{
-    const uint8_t *src = in;
-    uint8_t *dst = out;
-
-    switch (itemsize) {
-    case 2:
-        for (size_t i = 0; i < n; i++) {
-            uint16_t item = (uint16_t)load_be16(src + 2 * i);
-            memcpy(dst + 2 * i, &item, 2);
-        }
-        break;
-    case 4:
-        for (size_t i = 0; i < n; i++) {
-            uint32_t item = load_be32(src + 4 * i);
-            memcpy(dst + 4 * i, &item, 4);
-        }
-        break;
-    case 8:
-        for (size_t i = 0; i < n; i++) {
-            uint64_t item = load_be64(src + 8 * i);
-            memcpy(dst + 8 * i, &item, 8);
-        }
-        break;
-    default:
-        memcpy(dst, src, n * itemsize);
-    }
-}
-
-static inline uint64_t load_native(const uint8_t *p, size_t itemsize)
-{
-    uint16_t u16;
-    uint32_t u32;
-    uint64_t u64;
-
-    switch (itemsize) {
-    case 2:
-        memcpy(&u16, p, 2);
-        return u16;
-    case 4:
-        memcpy(&u32, p, 4);
-        return u32;
-    case 8:
-        memcpy(&u64, p, 8);
-        return u64;
-    default:
-        return *p;
-    }
-}
-
-static inline void store_native(uint8_t *p, uint64_t value, size_t itemsize)
-{
-    uint16_t u16 = (uint16_t)value;
-    uint32_t u32 = (uint32_t)value;
-
-    switch (itemsize) {
-    case 2:
-        memcpy(p, &u16, 2);
-        break;
-    case 4:
-        memcpy(p, &u32, 4);
-        break;
-    case 8:
-        memcpy(p, &value, 8);
-        break;
-    default:
-        *p = (uint8_t)value;
-    }
-}
-
-static void shuffle_portable(const void *in, void *out, size_t n, size_t itemsize)
-{
-    const uint8_t *src = in;
-    uint8_t *dst = out;
-
-    for (size_t i = 0; i < n; i++) {
-        uint64_t item = load_native(src + i * itemsize, itemsize);
-        for (size_t k = itemsize; k-- > 0; item >>= 8) {
-            dst[k * n + i] = (uint8_t)item;
-        }
-    }
-}
-
-static void unshuffle_portable(const void *in, void *out, size_t n, size_t itemsize)
-{
-    const uint8_t *src = in;
-    uint8_t *dst = out;
-
-    for (size_t i = 0; i < n; i++) {
-        uint64_t item = 0;
-        for (size_t k = 0; k < itemsize; k++) {
-            item = item << 8 | src[k * n + i];
-        }
-        store_native(dst + i * itemsize, item, itemsize);
-    }
-}
+#define NAME(function) function##_portable
+#include "bytes_kernels.h"
 
 struct fitscodecs_kernels fitscodecs_kernels = {
-    .swap = swap_portable,
-    .shuffle = shuffle_portable,
-    .unshuffle = unshuffle_portable,
+    .bytes = &bytes_portable,
 };
 
 void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_features)
 {
-    kernels->swap = swap_portable;
-    kernels->shuffle = shuffle_portable;
-    kernels->unshuffle = unshuffle_portable;
+    kernels->bytes = &bytes_portable;
+#if FITSCODECS_HAS_X86
+    if (cpu_features & FITSCODECS_CPU_SSE41) {
+        fitscodecs_kernels_sse41(kernels);
+    }
+    if (cpu_features & FITSCODECS_CPU_AVX2) {
+        fitscodecs_kernels_avx2(kernels);
+    }
+    if (cpu_features & FITSCODECS_CPU_AVX512) {
+        fitscodecs_kernels_avx512(kernels);
+    }
+#elif FITSCODECS_HAS_NEON
+    if (cpu_features & FITSCODECS_CPU_NEON) {
+        fitscodecs_kernels_neon(kernels);
+    }
+#endif
     (void)cpu_features;
 }
 

@@ -1,18 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of hot loops.
+ * The tables of hot loops, one for each family of them.
  *
- * It starts with the portable bodies of kernels.c, so that forgetting to call fitscodecs_init()
- * costs speed and never correctness; fitscodecs_kernels_init() overwrites entries upward by what
- * the CPU has.  It is a pure function of the features, so that a test can build tables of its own
- * and compare them.
+ * A family is a file FAMILY_kernels.h that is included once for each instruction set: by kernels.c
+ * for any machine, and by kernels_sse41.c, kernels_avx2.c and so on, where the compiler is told to
+ * use that set.  NAME(function) gives each copy its name; WITH_SSE41, WITH_AVX2, WITH_AVX512 and
+ * WITH_NEON tell what code that is written for one of them may use.  What is not worth writing for an
+ * instruction set keeps the kernels of the set below it.
+ *
+ * The tables start with the portable kernels, so that forgetting to call fitscodecs_init() costs
+ * speed and never correctness; fitscodecs_kernels_init() goes upward by what the CPU has.  It is a
+ * pure function of the features, so that a test can fill tables of its own and compare them.
  */
 #ifndef FITSCODECS_KERNELS_H
 #define FITSCODECS_KERNELS_H
 
 #include "common.h"
 
-struct fitscodecs_kernels {
+/* Compilers that can build a function for another instruction set than that of the file. */
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#define FITSCODECS_HAS_X86 1
+#elif (defined(__GNUC__) || defined(__clang__)) && defined(__aarch64__) && defined(__ARM_NEON) &&  \
+    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FITSCODECS_HAS_NEON 1
+#endif
+
+/* Bytes of pixels in another order. */
+struct fitscodecs_bytes_kernels {
     /* Reverse the bytes of n items of 1, 2, 4 or 8 bytes if this machine is little-endian: from
      * big-endian to native order and back. */
     void (*swap)(const void *in, void *out, size_t n, size_t itemsize);
@@ -22,8 +36,18 @@ struct fitscodecs_kernels {
     void (*unshuffle)(const void *in, void *out, size_t n, size_t itemsize);
 };
 
+struct fitscodecs_kernels {
+    const struct fitscodecs_bytes_kernels *bytes;
+};
+
 extern struct fitscodecs_kernels fitscodecs_kernels;
 
 void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_features);
+
+/* Put the kernels of one instruction set into the tables; the CPU must have it. */
+void fitscodecs_kernels_sse41(struct fitscodecs_kernels *kernels);
+void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels);
+void fitscodecs_kernels_avx512(struct fitscodecs_kernels *kernels);
+void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels);
 
 #endif

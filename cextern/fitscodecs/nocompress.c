@@ -55,9 +55,9 @@ static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const v
                                (int64_t)nbytes);
     }
     if (tile->parameters[SHUFFLED]) {
-        fitscodecs_kernels.shuffle(pixels, out, tile->nx * tile->ny, pixel_nbytes(tile));
+        fitscodecs_kernels.bytes->shuffle(pixels, out, tile->nx * tile->ny, pixel_nbytes(tile));
     } else {
-        fitscodecs_kernels.swap(pixels, out, tile->nx * tile->ny, pixel_nbytes(tile));
+        fitscodecs_kernels.bytes->swap(pixels, out, tile->nx * tile->ny, pixel_nbytes(tile));
     }
     result->nbytes = nbytes;
     return FITSCODECS_OK;
@@ -77,9 +77,9 @@ static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const u
                                (int64_t)nbytes);
     }
     if (tile->parameters[SHUFFLED]) {
-        fitscodecs_kernels.unshuffle(in, pixels, tile->nx * tile->ny, pixel_nbytes(tile));
+        fitscodecs_kernels.bytes->unshuffle(in, pixels, tile->nx * tile->ny, pixel_nbytes(tile));
     } else {
-        fitscodecs_kernels.swap(in, pixels, tile->nx * tile->ny, pixel_nbytes(tile));
+        fitscodecs_kernels.bytes->swap(in, pixels, tile->nx * tile->ny, pixel_nbytes(tile));
     }
     result->nbytes = nbytes;
     return FITSCODECS_OK;

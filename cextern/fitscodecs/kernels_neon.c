@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernels for 64-bit ARM, where NEON is part of the architecture. */
+#include "kernels.h"
+
+#if FITSCODECS_HAS_NEON
+
+#include <arm_neon.h>
+
+#define NAME(function) function##_neon
+#define WITH_NEON 1
+
+#include "bytes_kernels.h"
+
+void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels)
+{
+    kernels->bytes = &bytes_neon;
+}
+
+#else
+typedef int nothing_here; /* a file must not be empty */
+#endif
