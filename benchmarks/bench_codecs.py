@@ -332,7 +332,9 @@ def goals_of(row):
     shape = "rows" if row["tile"].startswith("1x") else "tiles"
     for key, wanted in (PORTABLE_GOALS if is_portable else GOALS).items():
         if {codec, data, work, shape}.issuperset(key):
-            group = " ".join(name for name in (codec, data, work, shape) if name in {*key, data})
+            group = " ".join(
+                name for name in (codec, data, work, shape) if name in {*key, data, work}
+            )
             yield Goal(f"{group}, x cfitsio", wanted), row["x cfitsio"]
     copies = codec in {"dequantize", "swap", "shuffle"} or (codec, work) == ("PLIO_1", "decode")
     if copies and not is_portable:
