@@ -27,6 +27,7 @@ from common import (
     ROOT,
     Goal,
     add_options,
+    buffer,
     facts,
     image,
     interleave,
@@ -118,15 +119,16 @@ class Contestant:
     def __init__(self, library, codec, parameters, pixels, image_nbytes, same_tile=False):
         ntiles, ny, nx = pixels.shape
         self.library = library
-        self.pixels = pixels
+        self.pixels = buffer(pixels.shape, pixels.dtype)
+        self.pixels[:] = pixels
         self.job = Job(codec.encode(), tuple(parameters), nx, ny, ntiles, pixels.itemsize,
                        image_nbytes, 0, same_tile)  # fmt: skip
         room, scratch = self._sizes(codec, 8 * nx * ny)
         self.job.room = room
-        self.streams = np.zeros((ntiles, room), np.uint8)
+        self.streams = buffer((ntiles, room), np.uint8, 2)
         self.stream_nbytes = np.zeros(ntiles, np.int64)
-        self.decoded = np.zeros_like(pixels)
-        self.scratch = np.zeros(scratch // 8 + 8, np.int64)
+        self.decoded = buffer(pixels.shape, pixels.dtype, 4)
+        self.scratch = buffer(scratch // 8 + 8, np.int64, 6)
         self.scales, self.zeros = np.zeros((2, ntiles))
         names = ("pixels", "streams", "stream_nbytes", "decoded", "scratch", "scales", "zeros")
         for name in names:

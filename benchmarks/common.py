@@ -106,6 +106,21 @@ def tiles(pixels, shape):
     return np.ascontiguousarray(cut).reshape(-1, ny, nx)
 
 
+PAGE = 4096
+
+
+def buffer(shape, dtype, index=0):
+    """An array of zeros whose place in its page depends on 'index', 0 to 7.
+
+    Arrays that are copied to each other get different ones: some machines copy five times slower
+    where two addresses are nearly the same within a page, which is where large arrays tend to be.
+    """
+    nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(nbytes + 2 * PAGE, np.uint8)
+    first = -memory.ctypes.data % PAGE + index * (PAGE // 8)
+    return memory[first : first + nbytes].view(dtype).reshape(shape)
+
+
 # ------------------------------------------------------------------------------- timing
 
 
