@@ -20,7 +20,8 @@ struct job {
     int64_t pixel_nbytes; /* in 'pixels' and 'decoded' */
     int64_t image_nbytes; /* of a pixel in the image: 8-byte routines are for 4-byte images */
     int64_t room;         /* bytes from one stream to the next */
-    int64_t same_tile;    /* use the first tile again and again, which stays in the cache */
+    int64_t same_input;   /* use the first tile again and again, which stays in the cache */
+    int64_t same_output;  /* decode to the first tile again and again */
     const uint8_t *pixels;
     uint8_t *streams;
     int64_t *stream_nbytes;
@@ -41,24 +42,25 @@ static size_t npixels(const struct job *job)
     return (size_t)(job->nx * job->ny);
 }
 
-static size_t place(const struct job *job, int64_t i)
+static size_t input(const struct job *job, int64_t i)
 {
-    return job->same_tile ? 0 : (size_t)i;
+    return job->same_input ? 0 : (size_t)i;
 }
 
 static const uint8_t *pixels_of(const struct job *job, int64_t i)
 {
-    return job->pixels + place(job, i) * npixels(job) * (size_t)job->pixel_nbytes;
+    return job->pixels + input(job, i) * npixels(job) * (size_t)job->pixel_nbytes;
 }
 
 static uint8_t *decoded_of(const struct job *job, int64_t i)
 {
-    return job->decoded + place(job, i) * npixels(job) * (size_t)job->pixel_nbytes;
+    size_t place = job->same_output ? 0 : (size_t)i;
+    return job->decoded + place * npixels(job) * (size_t)job->pixel_nbytes;
 }
 
 static uint8_t *stream_of(const struct job *job, int64_t i)
 {
-    return job->streams + place(job, i) * (size_t)job->room;
+    return job->streams + input(job, i) * (size_t)job->room;
 }
 
 static struct fitscodecs_tile tile_of(const struct job *job)
@@ -100,7 +102,7 @@ double bench_encode(struct job *job)
         if (status != FITSCODECS_OK) {
             return -(double)status;
         }
-        job->stream_nbytes[place(job, i)] = (int64_t)result.nbytes;
+        job->stream_nbytes[input(job, i)] = (int64_t)result.nbytes;
     }
     return now() - began;
 }
@@ -113,7 +115,7 @@ static enum fitscodecs_status decode_all(const struct fitscodecs_codec *codec, s
     enum fitscodecs_status status = FITSCODECS_OK;
 
     for (int64_t i = 0; i < job->ntiles && status == FITSCODECS_OK; i++) {
-        status = codec->decode(&tile, stream_of(job, i), (size_t)job->stream_nbytes[place(job, i)],
+        status = codec->decode(&tile, stream_of(job, i), (size_t)job->stream_nbytes[input(job, i)],
                                decoded_of(job, i), job->scratch, &result);
     }
     return status;
