@@ -36,7 +36,7 @@ static void NAME(swap)(const void *in, void *out, size_t n, size_t itemsize)
 /* ------------------------------------------------------------------------------ shuffle */
 
 /* Place in a native item of its byte k, most significant first. */
-static inline size_t NAME(byte_of_item)(size_t k, size_t itemsize)
+static ALWAYS_INLINE size_t NAME(byte_of_item)(size_t k, size_t itemsize)
 {
     const uint16_t one = 1;
     uint8_t first;
@@ -46,8 +46,8 @@ static inline size_t NAME(byte_of_item)(size_t k, size_t itemsize)
 }
 
 /* Items 'first' to n - 1, one plane of bytes after the other. */
-static inline void NAME(shuffle_rest)(const uint8_t *src, uint8_t *dst, size_t first, size_t n,
-                                      size_t itemsize)
+static ALWAYS_INLINE void NAME(shuffle_rest)(const uint8_t *src, uint8_t *dst, size_t first,
+                                             size_t n, size_t itemsize)
 {
     for (size_t k = 0; k < itemsize; k++) {
         const uint8_t *from = src + NAME(byte_of_item)(k, itemsize);
@@ -58,8 +58,8 @@ static inline void NAME(shuffle_rest)(const uint8_t *src, uint8_t *dst, size_t f
 }
 
 /* One item after the other, all of its bytes at once: the other way would write each one anew. */
-static inline void NAME(unshuffle_rest)(const uint8_t *src, uint8_t *dst, size_t first, size_t n,
-                                        size_t itemsize)
+static ALWAYS_INLINE void NAME(unshuffle_rest)(const uint8_t *src, uint8_t *dst, size_t first,
+                                               size_t n, size_t itemsize)
 {
     for (size_t i = first; i < n; i++) {
         for (size_t k = 0; k < itemsize; k++) {
@@ -78,11 +78,6 @@ typedef __m128i NAME(vector);
 #define LANES 1
 #define INTERLEAVE_LOW _mm_unpacklo_epi8
 #define INTERLEAVE_HIGH _mm_unpackhi_epi8
-#elif WITH_NEON
-typedef uint8x16_t NAME(vector);
-#define LANES 1
-#define INTERLEAVE_LOW vzip1q_u8
-#define INTERLEAVE_HIGH vzip2q_u8
 #endif
 
 #if LANES
@@ -100,37 +95,31 @@ typedef uint8x16_t NAME(vector);
  */
 #define BLOCK (16 * LANES) /* items */
 
-static inline NAME(vector) NAME(load)(const uint8_t *p, size_t lane_nbytes)
+static ALWAYS_INLINE NAME(vector) NAME(load)(const uint8_t *p, size_t lane_nbytes)
 {
 #if WITH_AVX2
     __m128i low = _mm_loadu_si128((const __m128i *)p);
     __m128i high = _mm_loadu_si128((const __m128i *)(p + lane_nbytes));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
-#elif WITH_SSE41
-    (void)lane_nbytes;
-    return _mm_loadu_si128((const __m128i *)p);
 #else
     (void)lane_nbytes;
-    return vld1q_u8(p);
+    return _mm_loadu_si128((const __m128i *)p);
 #endif
 }
 
-static inline void NAME(store)(uint8_t *p, size_t lane_nbytes, NAME(vector) v)
+static ALWAYS_INLINE void NAME(store)(uint8_t *p, size_t lane_nbytes, NAME(vector) v)
 {
 #if WITH_AVX2
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(v));
     _mm_storeu_si128((__m128i *)(p + lane_nbytes), _mm256_extracti128_si256(v, 1));
-#elif WITH_SSE41
-    (void)lane_nbytes;
-    _mm_storeu_si128((__m128i *)p, v);
 #else
     (void)lane_nbytes;
-    vst1q_u8(p, v);
+    _mm_storeu_si128((__m128i *)p, v);
 #endif
 }
 
 /* 'nsteps' steps for 'itemsize' vectors; both are constants where this is used. */
-static inline void NAME(interleave)(NAME(vector) * v, size_t itemsize, int nsteps)
+static ALWAYS_INLINE void NAME(interleave)(NAME(vector) * v, size_t itemsize, int nsteps)
 {
     NAME(vector) next[8];
 
@@ -145,8 +134,8 @@ static inline void NAME(interleave)(NAME(vector) * v, size_t itemsize, int nstep
     }
 }
 
-static inline size_t NAME(shuffle_blocks)(const uint8_t *src, uint8_t *dst, size_t n,
-                                          size_t itemsize)
+static ALWAYS_INLINE size_t NAME(shuffle_blocks)(const uint8_t *src, uint8_t *dst, size_t n,
+                                                 size_t itemsize)
 {
     NAME(vector) v[8];
     size_t i = 0;
@@ -163,8 +152,8 @@ static inline size_t NAME(shuffle_blocks)(const uint8_t *src, uint8_t *dst, size
     return i;
 }
 
-static inline size_t NAME(unshuffle_blocks)(const uint8_t *src, uint8_t *dst, size_t n,
-                                            size_t itemsize)
+static ALWAYS_INLINE size_t NAME(unshuffle_blocks)(const uint8_t *src, uint8_t *dst, size_t n,
+                                                   size_t itemsize)
 {
     NAME(vector) v[8];
     size_t i = 0;
@@ -186,29 +175,30 @@ static inline size_t NAME(unshuffle_blocks)(const uint8_t *src, uint8_t *dst, si
 #undef INTERLEAVE_LOW
 #undef INTERLEAVE_HIGH
 #else
-static inline size_t NAME(shuffle_blocks)(const uint8_t *src, uint8_t *dst, size_t n,
-                                          size_t itemsize)
+static ALWAYS_INLINE size_t NAME(shuffle_blocks)(const uint8_t *src, uint8_t *dst, size_t n,
+                                                 size_t itemsize)
 {
     (void)src, (void)dst, (void)n, (void)itemsize;
     return 0;
 }
 
-static inline size_t NAME(unshuffle_blocks)(const uint8_t *src, uint8_t *dst, size_t n,
-                                            size_t itemsize)
+static ALWAYS_INLINE size_t NAME(unshuffle_blocks)(const uint8_t *src, uint8_t *dst, size_t n,
+                                                   size_t itemsize)
 {
     (void)src, (void)dst, (void)n, (void)itemsize;
     return 0;
 }
 #endif
 
-static inline void NAME(shuffle_items)(const uint8_t *src, uint8_t *dst, size_t n, size_t itemsize)
+static ALWAYS_INLINE void NAME(shuffle_items)(const uint8_t *src, uint8_t *dst, size_t n,
+                                              size_t itemsize)
 {
     size_t done = NAME(shuffle_blocks)(src, dst, n, itemsize);
     NAME(shuffle_rest)(src, dst, done, n, itemsize);
 }
 
-static inline void NAME(unshuffle_items)(const uint8_t *src, uint8_t *dst, size_t n,
-                                         size_t itemsize)
+static ALWAYS_INLINE void NAME(unshuffle_items)(const uint8_t *src, uint8_t *dst, size_t n,
+                                                size_t itemsize)
 {
     size_t done = NAME(unshuffle_blocks)(src, dst, n, itemsize);
     NAME(unshuffle_rest)(src, dst, done, n, itemsize);

@@ -25,6 +25,13 @@
 #define FITSCODECS_HAS_NEON 1
 #endif
 
+/* For loops that are fast only where a size that they are given is a constant. */
+#if defined(__GNUC__) || defined(__clang__)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
+#endif
+
 /* Bytes of pixels in another order. */
 struct fitscodecs_bytes_kernels {
     /* Reverse the bytes of n items of 1, 2, 4 or 8 bytes if this machine is little-endian: from
