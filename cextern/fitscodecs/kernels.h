@@ -55,9 +55,23 @@ struct fitscodecs_plio_kernels {
     size_t (*paint)(const uint8_t *words, size_t nwords, struct plio_cursor *cursor);
 };
 
+/* Pixels of one type to another; in and out do not overlap. */
+struct fitscodecs_convert_kernels {
+    /* Smallest and largest of n >= 1 integers of a type. */
+    void (*range[4])(const void *in, size_t n, int64_t *lowest, int64_t *highest);
+
+    /* out[i] = in[i] - offset, from a type (first index) to another: what does not fit is reduced
+     * to the width of the output. */
+    void (*subtract[4][4])(const void *in, size_t n, int64_t offset, void *out);
+
+    void (*f32_to_f64)(const float *in, size_t n, double *out);
+    void (*f64_to_f32)(const double *in, size_t n, float *out);
+};
+
 struct fitscodecs_kernels {
     const struct fitscodecs_bytes_kernels *bytes;
     const struct fitscodecs_plio_kernels *plio;
+    const struct fitscodecs_convert_kernels *convert;
 };
 
 extern struct fitscodecs_kernels fitscodecs_kernels;

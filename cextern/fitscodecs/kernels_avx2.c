@@ -19,6 +19,7 @@
 #endif
 
 #include "bytes_kernels.h"
+#include "convert_kernels.h"
 #include "plio_kernels.h"
 
 #if defined(__clang__)
@@ -31,6 +32,7 @@ void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_avx2;
     kernels->plio = &plio_avx2;
+    kernels->convert = &convert_avx2;
 }
 
 #else

@@ -6,7 +6,7 @@
  * A tile passes through up to two scratch arrays: what the codec gives, and, if the types differ,
  * what the image wants.
  */
-#include "common.h"
+#include "convert.h"
 
 static size_t type_nbytes(enum fitscodecs_pixel type)
 {
@@ -43,90 +43,10 @@ size_t fitscodecs_batch_scratch_nbytes(const struct fitscodecs_batch *batch, siz
 
 /* ------------------------------------------------------------------- types */
 
-static int64_t load_integer(const void *pixels, enum fitscodecs_pixel type, size_t i)
-{
-    switch (type) {
-    case FITSCODECS_U8:
-        return ((const uint8_t *)pixels)[i];
-    case FITSCODECS_I16:
-        return ((const int16_t *)pixels)[i];
-    case FITSCODECS_I32:
-        return ((const int32_t *)pixels)[i];
-    default:
-        return ((const int64_t *)pixels)[i];
-    }
-}
-
-static void store_integer(void *pixels, enum fitscodecs_pixel type, size_t i, int64_t value)
-{
-    switch (type) {
-    case FITSCODECS_U8:
-        ((uint8_t *)pixels)[i] = (uint8_t)value;
-        break;
-    case FITSCODECS_I16:
-        ((int16_t *)pixels)[i] = (int16_t)value;
-        break;
-    case FITSCODECS_I32:
-        ((int32_t *)pixels)[i] = (int32_t)value;
-        break;
-    default:
-        ((int64_t *)pixels)[i] = value;
-    }
-}
-
 /*
- * Integers of a tile to the integers of the image.  A value outside the image's type is clipped
- * if the batch says so (a lossy HCOMPRESS stream may leave the range), else it is a fault.
+ * Pixels of a tile to those of the image.  An integer outside the image's type is clipped if the
+ * batch says so (a lossy HCOMPRESS stream may leave the range), else it is a fault.
  */
-static enum fitscodecs_status convert_integers(const struct fitscodecs_batch *batch,
-                                               const void *tile, size_t npixels, void *image,
-                                               struct fitscodecs_result *result)
-{
-    static const int64_t lowest[] = {0, INT16_MIN, INT32_MIN, INT64_MIN};
-    static const int64_t highest[] = {UINT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
-    int64_t low = lowest[batch->image_type], high = highest[batch->image_type];
-    int64_t offset = batch->offset;
-    /* the values from which the offset can be subtracted in 64 bits */
-    int64_t least = offset > 0 ? INT64_MIN + offset : INT64_MIN;
-    int64_t most = offset < 0 ? INT64_MAX + offset : INT64_MAX;
-
-    for (size_t i = 0; i < npixels; i++) {
-        int64_t value = load_integer(tile, batch->tile_type, i);
-        bool below = value < least;
-        bool above = value > most;
-        if (!below && !above) {
-            value -= offset;
-            below = value < low;
-            above = value > high;
-        }
-        if (below || above) {
-            if (!batch->clip) {
-                return fitscodecs_fail(result, FITSCODECS_VALUE_RANGE,
-                                       below ? "pixel value {found}, wanted at least {wanted}"
-                                             : "pixel value {found}, wanted at most {wanted}",
-                                       value, below ? low : high);
-            }
-            value = below ? low : high;
-        }
-        store_integer(image, batch->image_type, i, value);
-    }
-    return FITSCODECS_OK;
-}
-
-static void convert_floats(const struct fitscodecs_batch *batch, const void *tile, size_t npixels,
-                           void *image)
-{
-    if (batch->image_type == FITSCODECS_F32) {
-        for (size_t i = 0; i < npixels; i++) {
-            ((float *)image)[i] = (float)((const double *)tile)[i];
-        }
-    } else {
-        for (size_t i = 0; i < npixels; i++) {
-            ((double *)image)[i] = ((const float *)tile)[i];
-        }
-    }
-}
-
 static enum fitscodecs_status convert(const struct fitscodecs_batch *batch,
                                       const struct fitscodecs_job *job, const void *tile,
                                       size_t npixels, void *image, struct fitscodecs_result *result)
@@ -144,10 +64,11 @@ static enum fitscodecs_status convert(const struct fitscodecs_batch *batch,
                                      image, batch->image_type == FITSCODECS_F64, result);
     }
     if (type_is_float(batch->tile_type)) {
-        convert_floats(batch, tile, npixels, image);
+        fitscodecs_convert_floats(tile, npixels, image, batch->image_type);
         return FITSCODECS_OK;
     }
-    return convert_integers(batch, tile, npixels, image, result);
+    return fitscodecs_convert_integers(tile, batch->tile_type, npixels, batch->offset, batch->clip,
+                                       image, batch->image_type, result);
 }
 
 /* ------------------------------------------------------------------- places */
