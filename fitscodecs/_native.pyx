@@ -67,6 +67,7 @@ cdef extern from "fitscodecs.h" nogil:
         fitscodecs_pixel image_type
         int64_t offset
         bool clip
+        bool flip
         bool quantized
         fitscodecs_dither dither
         int64_t seed
@@ -453,7 +454,7 @@ cdef const char *misfit(const fitscodecs_batch *batch, const fitscodecs_job *job
     return NULL
 
 
-def decode_tiles(batch, jobs, out):
+def decode_tiles(batch, jobs, out, used):
     """Decode tiles into an image.
 
     Parameters
@@ -464,23 +465,22 @@ def decode_tiles(batch, jobs, out):
         Arrays with one entry per tile.
     out : writable contiguous buffer
         The memory of the image; ``batch.strides`` and ``jobs.offset`` are bytes in it.
-
-    Returns
-    -------
-    list of int
-        The number of bytes that each stream used.
+    used : int64 array
+        Set to the number of bytes that each stream used.
     """
     cdef size_t ndim = batch.ndim, i, ndone = 0
     if not 1 <= ndim <= FITSCODECS_MAX_DIMENSIONS:
         raise ValueError(f"{ndim} axes, wanted 1 to {FITSCODECS_MAX_DIMENSIONS}")
     cdef JobList todo = JobList(jobs, ndim, out)
     cdef Numbers strides = Numbers(batch.strides, ndim)
+    cdef Buffer used_nbytes = Buffer(used, True)
     cdef fitscodecs_tile tile = make_tile(1, 1, batch.parameters)
     cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
     cdef fitscodecs_status status
     cdef fitscodecs_batch b
     cdef ptrdiff_t c_strides[32]
 
+    used_nbytes.require(8 * todo.n)
     for i in range(ndim):
         c_strides[i] = strides.i[i]
     b.codec = find(batch.native)
@@ -489,6 +489,7 @@ def decode_tiles(batch, jobs, out):
     b.image_type = <fitscodecs_pixel><int>batch.image_type
     b.offset = batch.offset
     b.clip = batch.clip
+    b.flip = batch.flip
     b.quantized = batch.quantized
     b.dither = <fitscodecs_dither><int>batch.dither
     b.seed = batch.seed
@@ -503,4 +504,5 @@ def decode_tiles(batch, jobs, out):
                                          &ndone, &result)
     if status != FITSCODECS_OK:
         raise DecodeError(message(f"{batch.label} tile {todo.job[ndone].row}", &result))
-    return [todo.job[i].used_nbytes for i in range(todo.n)]
+    for i in range(todo.n):
+        (<int64_t *>used_nbytes.view.buf)[i] = todo.job[i].used_nbytes

@@ -45,8 +45,13 @@ def decode_block(structure, scaled, entries, streams, pieces, out=None, threads=
         and (out.dtype == stored or scaling.is_offset)
     )
     work = out.view(stored) if direct else allocate(pieces.out_shape, stored, "image")
-    decode_tiles(structure, entries, streams, pieces, work, threads)
-    result = scaling.apply(work) if scaled else work
+    # Null integers that differ from tile to tile have to be unified before.
+    flip = scaled and scaling.is_offset and "ZBLANK" not in structure.columns
+    decode_tiles(structure, entries, streams, pieces, work, threads, flip)
+    if flip:
+        result = work.view(scaling.dtype)
+    else:
+        result = scaling.apply(work) if scaled else work
     return out if direct else result
 
 

@@ -53,6 +53,7 @@ class Batch:
     itemsize: int
     offset: int
     clip: bool
+    flip: bool
     quantized: bool
     dither: int
     seed: int
@@ -105,7 +106,7 @@ def unpacked(codec: TileCodec, streams, npixels, places):
     ), used
 
 
-def make_batch(structure, codec, quantized, parameters, out, label):
+def make_batch(structure, codec, quantized, parameters, out, label, flip):
     """The constants of a native call, with the types of tile and image settled."""
     floats = structure.bitpix < 0 and not quantized
     tile_dtype = codec.native_dtype(parameters, floats)
@@ -122,6 +123,7 @@ def make_batch(structure, codec, quantized, parameters, out, label):
         itemsize=out.itemsize,
         offset=structure.codec_offset if own else 0,
         clip=codec.clips,
+        flip=flip,
         quantized=quantized,
         dither=quantize.dither if quantized else 0,
         seed=quantize.seed if quantized else 1,
@@ -130,7 +132,7 @@ def make_batch(structure, codec, quantized, parameters, out, label):
     )
 
 
-def decode_column(structure, column, entries, streams, plan, out):
+def decode_column(structure, column, entries, streams, plan, out, flip):
     """Decode tiles that all are in one column; gives the number of bytes each stream used."""
     codec, quantized = column_codec(structure, column)
     label = codec.zcmptype[0] if column == 0 else COLUMNS[column]
@@ -151,7 +153,7 @@ def decode_column(structure, column, entries, streams, plan, out):
     for parameters, chosen in groups.items():
         part, rows, where = plan.part(chosen), entries.part(chosen), streams.part(chosen)
         try:
-            batch = make_batch(structure, codec, quantized, parameters, out, label)
+            batch = make_batch(structure, codec, quantized, parameters, out, label, flip)
         except DecodeError as error:
             raise DecodeError(f"{label} tile {part.tiles[0]}: {error}") from None
         jobs = Jobs(
@@ -170,11 +172,13 @@ def decode_column(structure, column, entries, streams, plan, out):
             rows.blank,
             rows.has_blank,
         )
-        total[chosen] = _native.decode_tiles(batch, jobs, out)
+        part_used = np.empty(len(part), np.int64)
+        _native.decode_tiles(batch, jobs, out, part_used)
+        total[chosen] = part_used
     return total if used is None else np.array(used, np.int64)
 
 
-def decode_part(structure, entries, streams, plan, out):
+def decode_part(structure, entries, streams, plan, out, flip):
     """Decode tiles of any columns, one column after the other."""
     total = np.zeros(len(plan), np.int64)
     for column in np.unique(entries.column):
@@ -182,7 +186,13 @@ def decode_part(structure, entries, streams, plan, out):
         if len(chosen) == len(plan):
             chosen = slice(None)
         total[chosen] = decode_column(
-            structure, column, entries.part(chosen), streams.part(chosen), plan.part(chosen), out
+            structure,
+            column,
+            entries.part(chosen),
+            streams.part(chosen),
+            plan.part(chosen),
+            out,
+            flip,
         )
     unify_blanks(structure, entries, plan, out)
     return total
@@ -233,7 +243,7 @@ def in_threads(work, parts, threads):
             raise
 
 
-def decode_tiles(structure, entries, streams, plan, out, threads=1):
+def decode_tiles(structure, entries, streams, plan, out, threads=1, flip=False):
     """Decode the parts of tiles that a plan names into an array.
 
     Parameters
@@ -248,6 +258,8 @@ def decode_tiles(structure, entries, streams, plan, out, threads=1):
         C-contiguous, of the plan's shape and the structure's stored type.
     threads : int
         Largest number of threads to use.
+    flip : bool
+        Whether integers are to be moved to the type of the other signedness, see `Scaling`.
 
     Returns
     -------
@@ -267,7 +279,7 @@ def decode_tiles(structure, entries, streams, plan, out, threads=1):
 
     def work(chosen):
         return decode_part(
-            structure, entries.part(chosen), streams.part(chosen), plan.part(chosen), out
+            structure, entries.part(chosen), streams.part(chosen), plan.part(chosen), out, flip
         )
 
     if npixels < THREADS_NPIXELS:
