@@ -48,10 +48,11 @@ def decode_block(structure, scaled, entries, streams, pieces, out=None, threads=
     # Null integers that differ from tile to tile have to be unified before.
     flip = scaled and scaling.is_offset and "ZBLANK" not in structure.columns
     decode_tiles(structure, entries, streams, pieces, work, threads, flip)
+    if direct and flip:
+        return out
     if flip:
-        result = work.view(scaling.dtype)
-    else:
-        result = scaling.apply(work) if scaled else work
+        return work.view(scaling.dtype)
+    result = scaling.apply(work) if scaled else work
     return out if direct else result
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .cards import card, cards_of, keyword_of, restored_cards
 from .codecs import Gzip1, TileCodec
-from .encode import EncodedTile, settle
+from .encoded import EncodedTile, EncodedTiles
 from .errors import EncodeError, FitsCodecsError
 from .header import is_compressed
 from .image import THREADS, TiledImage
@@ -25,6 +25,7 @@ from .pack import (
     lossless_codec,
     named,
 )
+from .settle import settle
 from .table import COLUMNS
 from .writer import assemble, compress
 
@@ -174,7 +175,7 @@ def moved(image, settings, threads, done):
 
     with ThreadPoolExecutor(THREADS if threads is None else max(1, threads)) as pool:
         tiles = list(pool.map(work, range(len(entries.tiles))))
-    return assemble(settings, tiles, lines, quantization_cards(image, blanks))
+    return assemble(settings, EncodedTiles.of(tiles), lines, quantization_cards(image, blanks))
 
 
 def moved_tile(image, settings, stream, context, blank):

@@ -18,7 +18,8 @@ ORDER = [
     "errors", "_native", "context", "scaling", "codecs.buffers", "codecs.base",
     "codecs.nocompress", "codecs.gzip", "codecs.rice", "codecs.plio", "codecs.hcompress",
     "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
-    "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "pixels",
+    "header", "cards", "grid", "table", "source", "hdu", "tile", "encoded",
+    "settle", "encode", "restore", "pixels",
     "image", "threads", "chunk", "check", "writer", "tiled", "pack", "readback", "repack",
     "attributes", "virtual", "zarr_metadata", "naming", "references", "_version", "",
 ]  # fmt: skip

@@ -193,20 +193,24 @@ enum fitscodecs_status fitscodecs_dequantize(enum fitscodecs_dither dither, int6
 
 /* ------------------------------------------------------------------- many tiles in one call */
 
-/* What is the same for all tiles of one call. */
+/* What is the same for all tiles of one call, of decoding or of encoding. */
 struct fitscodecs_batch {
     const struct fitscodecs_codec *codec;
     int64_t parameters[FITSCODECS_MAX_PARAMETERS];
-    enum fitscodecs_pixel tile_type;  /* of the decoded tile; its size is codec->pixel_nbytes() */
-    enum fitscodecs_pixel image_type; /* of the destination */
-    int64_t offset; /* subtracted from integers before the range check (PLIO_1, section 10.4.3) */
-    bool clip;      /* integers outside the image's type: clip (lossy HCOMPRESS), else refuse */
-    bool flip;      /* flip the highest bit of the image's integers (BZERO of unsigned ones) */
-    bool quantized; /* integers to floats by scale and zero */
+    enum fitscodecs_pixel tile_type;  /* of a tile; its size is codec->pixel_nbytes() */
+    enum fitscodecs_pixel image_type; /* of the image */
+    int64_t offset;  /* tile minus image: of integers, before any range check (PLIO_1, 10.4.3) */
+    bool clip;       /* integers outside the image's type: clip (lossy HCOMPRESS), else refuse */
+    bool flip;       /* flip the highest bit of the image's integers (BZERO of unsigned ones) */
+    bool quantized;  /* tiles are integers, which scale and zero map to the floats of the image */
+    double level;    /* of quantization, when encoding; see fitscodecs_quantizer */
+    bool is_flat;    /* noise is measured in the tile as one row, when encoding */
+    bool leaves_nan; /* tiles with NaN are left to the caller, when encoding */
+    bool is_big_endian; /* the image's pixels are big-endian, when encoding */
     enum fitscodecs_dither dither;
     int64_t seed;
     size_t ndim;
-    const ptrdiff_t *strides; /* of the destination, in bytes, slow axis first; ndim of them */
+    const ptrdiff_t *strides; /* of the image, in bytes, slow axis first; ndim of them */
 };
 
 /* One tile, and the part of it that is wanted.  Axes are in C order, slow axis first. */
@@ -240,6 +244,35 @@ size_t fitscodecs_batch_scratch_nbytes(const struct fitscodecs_batch *batch, siz
 enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *batch,
                                                struct fitscodecs_job *jobs, size_t njobs,
                                                void *scratch, size_t scratch_nbytes, size_t *ndone,
+                                               struct fitscodecs_result *result);
+
+/* One tile to be encoded. */
+struct fitscodecs_encode_job {
+    const uint8_t *in;    /* its first pixel in the image */
+    const int64_t *shape; /* slow axis first */
+    int64_t row;          /* 0-based table row */
+
+    /* Set: */
+    size_t nbytes; /* of the stream */
+    double scale, zero;
+    bool has_nan;
+    bool is_left; /* there is no stream, because the tile cannot be quantized or has a NaN */
+};
+
+size_t fitscodecs_encode_scratch_nbytes(const struct fitscodecs_batch *batch,
+                                        const struct fitscodecs_tile *tile);
+
+/*
+ * Encode the jobs; their streams lie one after the other in 'out', result->nbytes in all.  Stops at
+ * the first fault, or with FITSCODECS_OK where the rest of 'out' is shorter than the codec's bound
+ * for the next tile; 'ndone' is the number of tiles before it.  Integers may only become wider.
+ *
+ * The caller has checked that the tiles are inside the image.
+ */
+enum fitscodecs_status fitscodecs_encode_tiles(const struct fitscodecs_batch *batch,
+                                               struct fitscodecs_encode_job *jobs, size_t njobs,
+                                               uint8_t *out, size_t out_nbytes, void *scratch,
+                                               size_t scratch_nbytes, size_t *ndone,
                                                struct fitscodecs_result *result);
 
 #endif

@@ -6,9 +6,8 @@
  * other is decoded into scratch memory, and from there its wanted rows go to the image, converted
  * on the way.  Codecs that can work on several tiles at once get as many as fit the cache.
  */
-#include "common.h"
-
 #include "dequantize.h"
+#include "places.h"
 
 /* Tiles that are decoded at once, and the bytes of their pixels: what the second level cache of a
  * CPU holds, so that rows are still there when they are converted. */
@@ -18,17 +17,6 @@
 /* Pixels that are converted before they go to places that do not lie together. */
 #define LINE_NPIXELS 1024
 
-static size_t type_nbytes(enum fitscodecs_pixel type)
-{
-    static const size_t nbytes[] = {1, 2, 4, 8, 4, 8};
-    return nbytes[type];
-}
-
-static bool type_is_float(enum fitscodecs_pixel type)
-{
-    return type == FITSCODECS_F32 || type == FITSCODECS_F64;
-}
-
 static bool needs_conversion(const struct fitscodecs_batch *batch)
 {
     return batch->quantized || batch->tile_type != batch->image_type ||
@@ -36,12 +24,6 @@ static bool needs_conversion(const struct fitscodecs_batch *batch)
 }
 
 /* ------------------------------------------------------------------- scratch memory */
-
-/* Each part of the scratch memory starts at a multiple of 8 bytes, aligned for any pixel. */
-static size_t aligned(size_t nbytes)
-{
-    return saturating_mul(ceil_div(nbytes, 8), 8);
-}
 
 static size_t tile_nbytes(const struct fitscodecs_batch *batch, size_t npixels)
 {
@@ -143,32 +125,6 @@ static void convert_floats(const struct fitscodecs_batch *batch, const void *til
     }
 }
 
-/* Flip the highest bit of integers: those with BZERO are stored as the type of the other
- * signedness (section 4.4.2.5, table 11). */
-static void flip_signs(void *pixels, size_t n, size_t itemsize)
-{
-    uint8_t *u8 = pixels;
-    uint16_t *u16 = pixels;
-    uint32_t *u32 = pixels;
-    uint64_t *u64 = pixels;
-
-    for (size_t i = 0; i < n; i++) {
-        switch (itemsize) {
-        case 1:
-            u8[i] ^= (uint8_t)1 << 7;
-            break;
-        case 2:
-            u16[i] ^= (uint16_t)1 << 15;
-            break;
-        case 4:
-            u32[i] ^= (uint32_t)1 << 31;
-            break;
-        default:
-            u64[i] ^= (uint64_t)1 << 63;
-        }
-    }
-}
-
 /* ------------------------------------------------------------------- conversion */
 
 /* How the pixels of one tile become those of the image. */
@@ -223,60 +179,6 @@ static enum fitscodecs_status convert(struct converter *converter, const void *i
 
 /* ------------------------------------------------------------------- places */
 
-/* The part of a tile that is wanted, with as few axes as describe it, the fast one first. */
-struct part {
-    size_t first; /* its first pixel in the tile */
-    size_t ndim;  /* at least 1 */
-    size_t count[FITSCODECS_MAX_DIMENSIONS];
-    ptrdiff_t in_step[FITSCODECS_MAX_DIMENSIONS];  /* pixels of the tile */
-    ptrdiff_t out_step[FITSCODECS_MAX_DIMENSIONS]; /* bytes of the image */
-};
-
-/* Axes of one pixel are left out, and two axes that one step describes are one. */
-static struct part part_of_job(const struct fitscodecs_batch *batch,
-                               const struct fitscodecs_job *job)
-{
-    struct part part = {.ndim = 0};
-    ptrdiff_t distance = 1; /* of neighbours along axis k in the tile */
-
-    for (size_t k = batch->ndim; k-- > 0; distance *= job->shape[k]) {
-        size_t count = (size_t)job->count[k], last = part.ndim - 1;
-        ptrdiff_t in_step = job->step[k] * distance, out_step = batch->strides[k];
-        part.first += (size_t)(job->start[k] * distance);
-        if (part.ndim > 0 && part.in_step[last] * (ptrdiff_t)part.count[last] == in_step &&
-            part.out_step[last] * (ptrdiff_t)part.count[last] == out_step) {
-            part.count[last] *= count;
-        } else if (count != 1) {
-            part.count[part.ndim] = count;
-            part.in_step[part.ndim] = in_step;
-            part.out_step[part.ndim] = out_step;
-            part.ndim++;
-        }
-    }
-    if (part.ndim == 0) {
-        part.ndim = part.count[0] = 1;
-        part.in_step[0] = 1;
-        part.out_step[0] = (ptrdiff_t)type_nbytes(batch->image_type);
-    }
-    return part;
-}
-
-static bool is_empty(const struct part *part)
-{
-    for (size_t k = 0; k < part->ndim; k++) {
-        if (part->count[k] == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether pixels can be stored one after the other from here. */
-static bool is_plain(const uint8_t *out, ptrdiff_t out_step, size_t itemsize)
-{
-    return out_step == (ptrdiff_t)itemsize && (uintptr_t)out % itemsize == 0;
-}
-
 /* Whether a codec that gives the image's type can decode the tile where it belongs. */
 static bool is_direct(const struct fitscodecs_batch *batch, const struct part *part, size_t npixels,
                       const uint8_t *out)
@@ -284,21 +186,6 @@ static bool is_direct(const struct fitscodecs_batch *batch, const struct part *p
     return !needs_conversion(batch) && part->ndim == 1 && part->count[0] == npixels &&
            part->in_step[0] == 1 &&
            is_plain(out, part->out_step[0], type_nbytes(batch->image_type));
-}
-
-/* One row of pixels, with any distance between them on both sides. */
-static void copy_row(const uint8_t *in, ptrdiff_t in_step, uint8_t *out, ptrdiff_t out_step,
-                     size_t n, size_t itemsize)
-{
-    if (in_step == (ptrdiff_t)itemsize && out_step == (ptrdiff_t)itemsize) {
-        memcpy(out, in, n * itemsize);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        memcpy(out, in, itemsize);
-        in += in_step;
-        out += out_step;
-    }
 }
 
 /* Up to LINE_NPIXELS pixels from 'first' on to places with any distance between them. */
@@ -377,23 +264,6 @@ static enum fitscodecs_status store_part(struct converter *converter, const stru
 
 /* ------------------------------------------------------------------- tiles */
 
-/* The tile as its codec sees it: nx is the last axis longer than 1, ny the product of the others. */
-static struct fitscodecs_tile tile_of_job(const struct fitscodecs_batch *batch,
-                                          const struct fitscodecs_job *job)
-{
-    struct fitscodecs_tile tile = {1, 1, {0}};
-    size_t k = batch->ndim;
-
-    while (k > 0 && tile.nx == 1) {
-        tile.nx = (size_t)job->shape[--k];
-    }
-    while (k > 0) {
-        tile.ny = saturating_mul(tile.ny, (size_t)job->shape[--k]);
-    }
-    memcpy(tile.parameters, batch->parameters, sizeof tile.parameters);
-    return tile;
-}
-
 /* The tiles that are decoded at once. */
 struct group {
     size_t n;
@@ -444,14 +314,15 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
 
     for (group->n = 0; group->n < most && group->n < njobs; group->n++) {
         size_t i = group->n;
-        struct fitscodecs_tile tile = tile_of_job(batch, &jobs[i]);
+        struct fitscodecs_tile tile = tile_of_shape(batch, jobs[i].shape);
         enum fitscodecs_status status = check_job(batch, &tile, scratch_nbytes, result);
         if (status != FITSCODECS_OK) {
             return i == 0 ? status : FITSCODECS_OK;
         }
         size_t npixels = tile.nx * tile.ny, nbytes = tile_nbytes(batch, npixels);
         used = i == 0 ? aligned(codec->scratch_nbytes(&tile)) : used;
-        group->parts[i] = part_of_job(batch, &jobs[i]);
+        group->parts[i] = make_part(batch->ndim, batch->strides, type_nbytes(batch->image_type),
+                                    jobs[i].shape, jobs[i].start, jobs[i].step, jobs[i].count);
         if (is_direct(batch, &group->parts[i], npixels, jobs[i].out)) {
             group->pixels[i] = jobs[i].out;
         } else if (scratch_nbytes - used >= nbytes) {
