@@ -312,6 +312,9 @@ enum fitscodecs_status fitscodecs_encode_tiles(const struct fitscodecs_batch *ba
         }
         used += job->nbytes;
     }
+    if (status == FITSCODECS_OK) {
+        result->detail = NULL; /* of a tile that is left */
+    }
     result->nbytes = used;
     return status;
 }
