@@ -16,7 +16,8 @@ from .errors import EncodeError, NotQuantizable
 from .grid import plan
 from .scaling import to_stored
 from .table import COLUMNS
-from .tile import TASK_NPIXELS, THREADS_NPIXELS, in_threads, tasks
+from .threads import in_threads
+from .tile import TASK_NPIXELS, THREADS_NPIXELS, tasks
 
 __all__ = ["EncodeContext", "encode_tiles", "noise"]
 

@@ -5,7 +5,6 @@ Quantized floats are not quantized again: the integers of each tile move from co
 scale, zero point, null integer, seed and row stay, so that every pixel is the same bit by bit.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from .codecs import Gzip1, TileCodec
 from .encoded import EncodedTile, EncodedTiles
 from .errors import EncodeError, FitsCodecsError
 from .header import is_compressed
-from .image import THREADS, TiledImage
+from .image import TiledImage
 from .pack import (
     HDUReport,
     PackOptions,
@@ -27,6 +26,7 @@ from .pack import (
 )
 from .settle import settle
 from .table import COLUMNS
+from .threads import in_threads, number_of_threads
 from .writer import assemble, compress
 
 __all__ = ["RepackOptions", "repack_file"]
@@ -173,8 +173,7 @@ def moved(image, settings, threads, done):
             done(context.npixels * image.dtype.itemsize)
         return tile
 
-    with ThreadPoolExecutor(THREADS if threads is None else max(1, threads)) as pool:
-        tiles = list(pool.map(work, range(len(entries.tiles))))
+    tiles = in_threads(work, range(len(entries.tiles)), number_of_threads(threads))
     return assemble(settings, EncodedTiles.of(tiles), lines, quantization_cards(image, blanks))
 
 

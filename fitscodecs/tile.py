@@ -1,8 +1,6 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """Many tiles at once: choose the codec of each tile's column, unpack, decode into the image."""
 
-import contextvars
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,8 +11,9 @@ from .codecs import Gzip1, NoCompress, TileCodec
 from .codecs.base import PIXEL_TYPES
 from .errors import DecodeError
 from .table import COLUMNS
+from .threads import in_threads
 
-__all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "in_threads"]
+__all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "tasks"]
 
 # Pixels that one task decodes: enough that a task is worth its overhead, few enough that what has
 # been unpacked and not decoded yet stays small.
@@ -218,29 +217,6 @@ def tasks(plan, npixels_per_task):
     number = (np.cumsum(np.prod(plan.shape, axis=1)) - 1) // npixels_per_task
     cuts = np.flatnonzero(np.diff(number)) + 1
     return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), len(plan)])]
-
-
-def in_threads(work, parts, threads):
-    """Results of a function of one argument, in the order of the parts; the first error ends it.
-
-    Each call runs in a context of its own, so that it sees the options that hold here. After the
-    end of the main thread there are no new threads to be had: then the work is done in this one.
-    """
-    if threads <= 1 or len(parts) == 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-        futures = []
-        try:
-            for part in parts:
-                futures.append(pool.submit(contextvars.copy_context().run, work, part))
-        except RuntimeError:
-            return [f.result() for f in futures] + [work(part) for part in parts[len(futures) :]]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
 
 
 def decode_tiles(structure, entries, streams, plan, out, threads=1, flip=False):

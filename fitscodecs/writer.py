@@ -24,10 +24,10 @@ from .encode import encode_tiles
 from .encoded import EncodedTiles
 from .errors import EncodeError
 from .header import BLOCK, ELEMENT_NBYTES
-from .image import THREADS
 from .scaling import offset_of
 from .settle import settle
 from .table import COLUMNS
+from .threads import number_of_threads
 
 __all__ = ["PRIMARY", "EncodedImage", "compress", "encode_image", "image_lines", "write"]
 
@@ -295,7 +295,7 @@ def compress(settings, array, lines, threads=None, done=None, clock=time.time):
     if settings.quantize is not None:
         first = array[tuple(slice(0, n) for n in settings.tile_shape)]
         settings = replace(settings, quantize=settings.quantize.with_seed(first, clock()))
-    tiles = encode_tiles(settings, array, THREADS if threads is None else max(1, threads), done)
+    tiles = encode_tiles(settings, array, number_of_threads(threads), done)
     return assemble(settings, tiles, lines)
 
 

@@ -15,9 +15,9 @@ from astropy.utils.exceptions import AstropyUserWarning
 from ...codecs import HCompress1, Quantize
 from ...encode import encode_tiles
 from ...header import tile_codec
-from ...image import THREADS
 from ...scaling import Scaling
 from ...settle import Settings
+from ...threads import THREADS
 from ...writer import put_tiles
 from .codecs import SCALE
 from .counting import count
