@@ -43,7 +43,7 @@ lint: $(VENV)/lint.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell $(shell git ls-files | grep -v -e '^tests/oracles' -e '^tests/data' -e '\.png$$')
-	$(BIN)/clang-format --dry-run -Werror cextern/fitscodecs/*.[ch] tests/c/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror cextern/fitscodecs/*.[ch] tests/c/*.[ch] benchmarks/*.c
 
 docs: $(VENV)/docs.done
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

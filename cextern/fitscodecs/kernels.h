@@ -15,7 +15,7 @@
 #ifndef FITSCODECS_KERNELS_H
 #define FITSCODECS_KERNELS_H
 
-#include "common.h"
+#include "plio.h"
 
 /* Compilers that can build a function for another instruction set than that of the file. */
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
@@ -36,8 +36,21 @@ struct fitscodecs_bytes_kernels {
     void (*unshuffle)(const void *in, void *out, size_t n, size_t itemsize);
 };
 
+/* Runs of pixels. */
+struct fitscodecs_plio_kernels {
+    /* The positions i, 1 <= i < n, with pixels[i] != pixels[i - 1], in order; returns how many.
+     * n <= PLIO_CHUNK + 1, and 'steps' has PLIO_STEPS_LENGTH items, all of which may be written. */
+    size_t (*find_steps)(const int32_t *pixels, size_t n, uint16_t *steps);
+
+    /* Decode words as long as that is simple, and return how many: up to the end of the list, the
+     * end of the tile, or something unusual that is left to the caller, like a level that no pixel
+     * can have.  Pixels behind the cursor, but not behind its room, may be written. */
+    size_t (*paint)(const uint8_t *words, size_t nwords, struct plio_cursor *cursor);
+};
+
 struct fitscodecs_kernels {
     const struct fitscodecs_bytes_kernels *bytes;
+    const struct fitscodecs_plio_kernels *plio;
 };
 
 extern struct fitscodecs_kernels fitscodecs_kernels;

@@ -15,15 +15,11 @@
  *
  * Rows of the tile simply follow each other.  Pixels that the list does not reach are 0.
  */
-#include "common.h"
+#include "kernels.h"
 
 #define HEAD_NWORDS 7
 #define OLD_HEAD_NWORDS 3
-#define RUN_MAX 4095               /* largest argument of one word */
-#define LEVEL_MAX 0xFFFFFF         /* pixels have 24 bits */
 #define LIST_MAX_NWORDS 0x3FFFFFFF /* the head has 15 + 15 bits for the length */
-
-enum { ZEROS, SET_LEVEL, RAISE, LOWER, RUN, ZEROS_THEN_ONE, RAISE_THEN_ONE, LOWER_THEN_ONE };
 
 static enum fitscodecs_status check(const struct fitscodecs_tile *tile,
                                     struct fitscodecs_result *result)
@@ -73,10 +69,34 @@ static uint32_t put_run(struct list *list, unsigned operation, size_t n)
 {
     uint32_t argument = 0;
     for (; n > 0; n -= argument) {
-        argument = n < RUN_MAX ? (uint32_t)n : RUN_MAX;
+        argument = n < PLIO_RUN_MAX ? (uint32_t)n : PLIO_RUN_MAX;
         put_word(list, operation, argument);
     }
     return argument;
+}
+
+/*
+ * put_gap_and_run() where the run has two pixels or more, and one word each is enough for the step
+ * of the level, the gap and the run; false if that does not do.  Without a branch for what is
+ * there: words of nothing are written as well, and the next one goes over them.
+ */
+static bool put_short(struct list *list, int32_t step, size_t gap, size_t count)
+{
+    uint32_t change = (uint32_t)(step > 0 ? step : -step);
+    uint8_t *word;
+
+    if (change > PLIO_RUN_MAX || gap > PLIO_RUN_MAX || count < 2 || count > PLIO_RUN_MAX ||
+        list->nwords + 3 > list->capacity) {
+        return false;
+    }
+    word = list->words + 2 * list->nwords;
+    store_be16(word, (step > 0 ? PLIO_RAISE : PLIO_LOWER) << 12 | change);
+    word += step != 0 ? 2 : 0;
+    store_be16(word, PLIO_ZEROS << 12 | (uint32_t)gap);
+    word += gap != 0 ? 2 : 0;
+    store_be16(word, PLIO_RUN << 12 | (uint32_t)count);
+    list->nwords += 1 + (step != 0) + (gap != 0);
+    return true;
 }
 
 /*
@@ -92,24 +112,30 @@ static void put_gap_and_run(struct list *list, int32_t *level, size_t gap, int32
 {
     int32_t step = value - *level;
     *level = value;
-    if (step > RUN_MAX || step < -RUN_MAX) {
-        put_word(list, SET_LEVEL, (uint32_t)value & 0xFFF);
+    if (put_short(list, step, gap, count)) {
+        return;
+    }
+    if (step > PLIO_RUN_MAX || step < -PLIO_RUN_MAX) {
+        put_word(list, PLIO_SET_LEVEL, (uint32_t)value & 0xFFF);
         put_word(list, 0, (uint32_t)value >> 12);
     } else if (step != 0) {
         bool alone = gap == 0 && count == 1;
         uint32_t argument = (uint32_t)(step > 0 ? step : -step);
-        put_word(list, (step > 0 ? RAISE : LOWER) + (alone ? RAISE_THEN_ONE - RAISE : 0), argument);
+        put_word(list,
+                 (step > 0 ? PLIO_RAISE : PLIO_LOWER) +
+                     (alone ? PLIO_RAISE_THEN_ONE - PLIO_RAISE : 0),
+                 argument);
         if (alone) {
             return;
         }
     }
 
-    uint32_t last = put_run(list, ZEROS, gap);
-    if (count == 1 && last > 0 && last < RUN_MAX) {
+    uint32_t last = put_run(list, PLIO_ZEROS, gap);
+    if (count == 1 && last > 0 && last < PLIO_RUN_MAX) {
         list->nwords--;
-        put_word(list, ZEROS_THEN_ONE, last + 1);
+        put_word(list, PLIO_ZEROS_THEN_ONE, last + 1);
     } else {
-        put_run(list, RUN, count);
+        put_run(list, PLIO_RUN, count);
     }
 }
 
@@ -124,45 +150,81 @@ static void put_head(struct list *list, size_t nwords)
     }
 }
 
+/* What the encoder has behind it: 'gap' zeros that are not written yet. */
+struct encoder {
+    struct list list;
+    int32_t level;
+    size_t gap;
+};
+
+/* The next 'count' pixels, all of one value. */
+static enum fitscodecs_status encode_run(struct encoder *encoder, int32_t value, size_t count,
+                                         struct fitscodecs_result *result)
+{
+    if (value < 0 || value > PLIO_LEVEL_MAX) {
+        return fitscodecs_fail(result, FITSCODECS_VALUE_RANGE,
+                               "pixel value {found}, wanted 0 to {wanted}", value, PLIO_LEVEL_MAX);
+    }
+    if (value == 0) {
+        encoder->gap = count;
+    } else {
+        put_gap_and_run(&encoder->list, &encoder->level, encoder->gap, value, count);
+        encoder->gap = 0;
+    }
+    return FITSCODECS_OK;
+}
+
+/* All runs of a tile, in chunks, each of which looks one pixel into the next one. */
+static enum fitscodecs_status encode_runs(struct encoder *encoder, const int32_t *pixels,
+                                          size_t npixels, struct fitscodecs_result *result)
+{
+    uint16_t steps[PLIO_STEPS_LENGTH];
+    size_t start = 0; /* of the run */
+    enum fitscodecs_status status = FITSCODECS_OK;
+
+    for (size_t i = 0; i < npixels && status == FITSCODECS_OK; i += PLIO_CHUNK) {
+        size_t n = npixels - i < PLIO_CHUNK + 1 ? npixels - i : PLIO_CHUNK + 1;
+        size_t nsteps = fitscodecs_kernels.plio->find_steps(pixels + i, n, steps);
+        for (size_t k = 0; k < nsteps && status == FITSCODECS_OK; k++) {
+            size_t end = i + steps[k];
+            status = encode_run(encoder, pixels[start], end - start, result);
+            start = end;
+        }
+    }
+    if (status == FITSCODECS_OK) {
+        status = encode_run(encoder, pixels[start], npixels - start, result);
+    }
+    return status;
+}
+
 static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const void *pixels,
                                      uint8_t *out, size_t out_nbytes, void *scratch,
                                      struct fitscodecs_result *result)
 {
-    const int32_t *p = pixels;
-    size_t npixels = tile->nx * tile->ny, gap = 0;
-    int32_t level = 1;
-    struct list list = {out, HEAD_NWORDS, out_nbytes / 2};
+    struct encoder encoder = {{out, HEAD_NWORDS, out_nbytes / 2}, 1, 0};
+    struct list *list = &encoder.list;
+    enum fitscodecs_status status;
 
     (void)scratch;
     *result = (struct fitscodecs_result){0};
-    for (size_t i = 0, count; i < npixels; i += count) {
-        if (p[i] < 0 || p[i] > LEVEL_MAX) {
-            return fitscodecs_fail(result, FITSCODECS_VALUE_RANGE,
-                                   "pixel value {found}, wanted 0 to {wanted}", p[i], LEVEL_MAX);
-        }
-        for (count = 1; i + count < npixels && p[i + count] == p[i]; count++) {
-        }
-        if (p[i] == 0) {
-            gap = count;
-        } else {
-            put_gap_and_run(&list, &level, gap, p[i], count);
-            gap = 0;
-        }
+    status = encode_runs(&encoder, pixels, tile->nx * tile->ny, result);
+    if (status != FITSCODECS_OK) {
+        return status;
     }
-    put_run(&list, ZEROS, gap);
+    put_run(list, PLIO_ZEROS, encoder.gap);
 
-    size_t nwords = list.nwords;
+    size_t nwords = list->nwords;
     if (nwords > LIST_MAX_NWORDS) {
         return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
                                "a list of {found} words, wanted at most {wanted}", (int64_t)nwords,
                                LIST_MAX_NWORDS);
     }
-    if (nwords > list.capacity) {
+    if (nwords > list->capacity) {
         return fitscodecs_fail(result, FITSCODECS_SHORT_OUTPUT,
                                "{found} bytes of output, wanted {wanted}", (int64_t)out_nbytes,
                                (int64_t)(2 * nwords));
     }
-    put_head(&list, nwords);
+    put_head(list, nwords);
     result->nbytes = 2 * nwords;
     return FITSCODECS_OK;
 }
@@ -204,14 +266,8 @@ static enum fitscodecs_status read_head(const uint8_t *in, size_t in_nbytes, siz
     return FITSCODECS_OK;
 }
 
-/* Where the decoder is in the tile; room is what is left of it. */
-struct cursor {
-    int32_t *pixels;
-    size_t room;
-};
-
 /* n pixels of one value; those that no longer fit the tile are dropped. */
-static void emit(struct cursor *cursor, size_t n, int32_t value)
+static void emit(struct plio_cursor *cursor, size_t n, int32_t value)
 {
     n = n < cursor->room ? n : cursor->room;
     for (size_t i = 0; i < n; i++) {
@@ -222,65 +278,78 @@ static void emit(struct cursor *cursor, size_t n, int32_t value)
 }
 
 /* Emit what an operation paints; the level has been moved already. */
-static void paint(struct cursor *cursor, unsigned operation, uint32_t argument, int32_t level)
+static void paint(struct plio_cursor *cursor, unsigned operation, uint32_t argument)
 {
+    int32_t level = (int32_t)cursor->level;
+
     switch (operation) {
-    case ZEROS:
+    case PLIO_ZEROS:
         emit(cursor, argument, 0);
         break;
-    case RUN:
+    case PLIO_RUN:
         emit(cursor, argument, level);
         break;
-    case ZEROS_THEN_ONE:
+    case PLIO_ZEROS_THEN_ONE:
         emit(cursor, argument == 0 ? 0 : argument - 1, 0);
         emit(cursor, 1, level);
         break;
-    default: /* RAISE_THEN_ONE, LOWER_THEN_ONE */
+    default: /* PLIO_RAISE_THEN_ONE, PLIO_LOWER_THEN_ONE */
         emit(cursor, 1, level);
     }
+}
+
+/* Decode the operation at words[*i], and move on: any that there may be, anywhere in the tile. */
+static enum fitscodecs_status decode_operation(const uint8_t *words, size_t nwords, size_t *i,
+                                               struct plio_cursor *cursor,
+                                               struct fitscodecs_result *result)
+{
+    uint32_t word = load_be16(words + 2 * (*i)++);
+    unsigned operation = word >> 12;
+    uint32_t argument = word & 0xFFF;
+
+    if (operation > PLIO_LOWER_THEN_ONE) {
+        return fitscodecs_fail(result, FITSCODECS_BAD_DATA,
+                               "operation {found}, wanted at most {wanted}", operation,
+                               PLIO_LOWER_THEN_ONE);
+    }
+    if (operation == PLIO_SET_LEVEL) {
+        if (*i == nwords) {
+            return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT,
+                                   "list ends after {found} of {wanted} words", (int64_t)*i,
+                                   (int64_t)*i + 1);
+        }
+        cursor->level = plio_level(argument, words + 2 * (*i)++);
+    } else if (operation == PLIO_RAISE || operation == PLIO_RAISE_THEN_ONE) {
+        cursor->level += argument;
+    } else if (operation == PLIO_LOWER || operation == PLIO_LOWER_THEN_ONE) {
+        cursor->level -= argument;
+    }
+    if (operation == PLIO_ZEROS || operation >= PLIO_RUN) {
+        if (operation != PLIO_ZEROS && (cursor->level < 0 || cursor->level > PLIO_LEVEL_MAX)) {
+            return fitscodecs_fail(result, FITSCODECS_BAD_DATA,
+                                   "pixel value {found}, wanted 0 to {wanted}", cursor->level,
+                                   PLIO_LEVEL_MAX);
+        }
+        paint(cursor, operation, argument);
+    }
+    return FITSCODECS_OK;
 }
 
 static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const uint8_t *in,
                                      size_t in_nbytes, void *pixels, void *scratch,
                                      struct fitscodecs_result *result)
 {
-    struct cursor cursor = {pixels, tile->nx * tile->ny};
-    size_t i, nwords;
-    int64_t level = 1; /* at most 2^30 words move it by less than 2^28 each: no overflow */
+    struct plio_cursor cursor = {pixels, tile->nx * tile->ny, 1};
+    size_t i = 0, nwords = 0;
     enum fitscodecs_status status;
 
     (void)scratch;
     *result = (struct fitscodecs_result){0};
     status = read_head(in, in_nbytes, &i, &nwords, result);
     while (status == FITSCODECS_OK && i < nwords && cursor.room > 0) {
-        uint32_t word = load_be16(in + 2 * i++);
-        unsigned operation = word >> 12;
-        uint32_t argument = word & 0xFFF;
-
-        if (operation > LOWER_THEN_ONE) {
-            return fitscodecs_fail(result, FITSCODECS_BAD_DATA,
-                                   "operation {found}, wanted at most {wanted}", operation,
-                                   LOWER_THEN_ONE);
-        }
-        if (operation == SET_LEVEL) {
-            if (i == nwords) {
-                return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT,
-                                       "list ends after {found} of {wanted} words", (int64_t)i,
-                                       (int64_t)i + 1);
-            }
-            level = sign_extend(load_be16(in + 2 * i++), 16) * 4096 + argument;
-        } else if (operation == RAISE || operation == RAISE_THEN_ONE) {
-            level += argument;
-        } else if (operation == LOWER || operation == LOWER_THEN_ONE) {
-            level -= argument;
-        }
-        if (operation == ZEROS || operation >= RUN) {
-            if (operation != ZEROS && (level < 0 || level > LEVEL_MAX)) {
-                return fitscodecs_fail(result, FITSCODECS_BAD_DATA,
-                                       "pixel value {found}, wanted 0 to {wanted}", level,
-                                       LEVEL_MAX);
-            }
-            paint(&cursor, operation, argument, (int32_t)level);
+        i += fitscodecs_kernels.plio->paint(in + 2 * i, nwords - i, &cursor);
+        if (i < nwords) {
+            status = decode_operation(in, nwords, &i, &cursor, result);
         }
     }
     if (status == FITSCODECS_OK) {
