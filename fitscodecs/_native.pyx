@@ -11,7 +11,7 @@ from cpython.buffer cimport (PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBUF_STRIDED_RO, Py
                              PyObject_GetBuffer)
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 from .errors import DecodeError, EncodeError, NotQuantizable
@@ -127,6 +127,7 @@ cdef extern from "fitscodecs.h" nogil:
     fitscodecs_status fitscodecs_encode_tiles(const fitscodecs_batch *, fitscodecs_encode_job *,
                                               size_t, uint8_t *, size_t, void *, size_t, size_t *,
                                               fitscodecs_result *)
+    uint32_t fitscodecs_ones_sum(const uint8_t *, size_t, uint32_t)
 
 
 FEATURES = {
@@ -168,6 +169,17 @@ def codec_list():
         codecs[fitscodecs_codecs[i].name.decode()] = tuple(names)
         i += 1
     return codecs
+
+
+def ones_sum(data, uint32_t start):
+    """Sum of the big-endian 32-bit words of a buffer in ones' complement, and of ``start``."""
+    cdef Buffer source = Buffer(data)
+    cdef uint32_t total
+    if source.view.len % 4:
+        raise ValueError(f"buffer of {source.view.len} bytes, wanted whole words")
+    with nogil:
+        total = fitscodecs_ones_sum(<const uint8_t *>source.view.buf, source.view.len // 4, start)
+    return total
 
 
 cdef str message(str where, fitscodecs_result *result):

@@ -33,6 +33,8 @@ __all__ = ["PRIMARY", "EncodedImage", "compress", "encode_image", "image_lines",
 
 # A heap that ends before this needs no 64-bit descriptors.
 P_LIMIT = 2**31 - 1
+# Pieces of the heap below this are put together before they are written.
+LARGE_NBYTES = 2**18
 
 
 # ---------------------------------------------------------------------------- headers
@@ -133,16 +135,19 @@ class EncodedImage:
         return b"".join(self.chunks())
 
 
-def data_chunks(table, streams):
-    """Table, heap and padding; small streams are put together."""
-    nbytes, part, size = len(table), [table], len(table)
-    for stream in streams:
-        part.append(stream)
-        size += len(stream)
-        if size > 2**20:
+def data_chunks(table, heap):
+    """Table, heap and padding; small pieces are put together."""
+    nbytes, part, size = 0, [], 0
+    for piece in (table, *heap):
+        nbytes += len(piece)
+        if len(piece) >= LARGE_NBYTES and not part:
+            yield piece
+            continue
+        part.append(piece)
+        size += len(piece)
+        if size >= LARGE_NBYTES:
             yield b"".join(part)
             part, size = [], 0
-        nbytes += len(stream)
     part.append(bytes(-nbytes % BLOCK))
     yield b"".join(part)
 
@@ -263,9 +268,9 @@ def quantization_cards(settings):
     return result
 
 
-def with_checksums(lines, table, streams):
+def with_checksums(lines, table, heap):
     """The header block with DATASUM and CHECKSUM."""
-    data = ones_sum(data_chunks(table, streams))
+    data = ones_sum(data_chunks(table, heap))
     datasum = card("DATASUM", str(data), "checksum of the data unit")
     zeros = header_block([*lines, card("CHECKSUM", "0" * 16, "checksum of the HDU"), datasum])
     text = checksum_text(ones_sum([zeros], data))

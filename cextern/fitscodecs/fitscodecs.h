@@ -275,4 +275,9 @@ enum fitscodecs_status fitscodecs_encode_tiles(const struct fitscodecs_batch *ba
                                                size_t scratch_nbytes, size_t *ndone,
                                                struct fitscodecs_result *result);
 
+/* ------------------------------------------------------------------------------- checksums */
+
+/* Sum of big-endian 32-bit words in ones' complement, and of what there is already. */
+uint32_t fitscodecs_ones_sum(const uint8_t *data, size_t nwords, uint32_t start);
+
 #endif
