@@ -7,10 +7,11 @@ There is no policy here.  Callers pass contiguous buffers in native byte order a
 item size; lengths are checked all the same, because C is told what this module says.
 """
 
-from cpython.buffer cimport PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBUF_STRIDED_RO, PyBuffer_Release,
+                             PyObject_GetBuffer)
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 from .errors import DecodeError, EncodeError, NotQuantizable
@@ -67,7 +68,12 @@ cdef extern from "fitscodecs.h" nogil:
         fitscodecs_pixel image_type
         int64_t offset
         bool clip
+        bool flip
         bool quantized
+        double level
+        bool is_flat
+        bool leaves_nan
+        bool is_big_endian
         fitscodecs_dither dither
         int64_t seed
         size_t ndim
@@ -86,6 +92,15 @@ cdef extern from "fitscodecs.h" nogil:
         bool has_blank
         int64_t blank
         size_t used_nbytes
+    struct fitscodecs_encode_job:
+        const uint8_t *data "in"
+        const int64_t *shape
+        int64_t row
+        size_t nbytes
+        double scale
+        double zero
+        bool has_nan
+        bool is_left
 
     const fitscodecs_codec *const fitscodecs_codecs[]
     const fitscodecs_codec *fitscodecs_find_codec(const char *)
@@ -108,6 +123,11 @@ cdef extern from "fitscodecs.h" nogil:
     size_t fitscodecs_batch_scratch_nbytes(const fitscodecs_batch *, size_t, size_t)
     fitscodecs_status fitscodecs_decode_tiles(const fitscodecs_batch *, fitscodecs_job *, size_t,
                                               void *, size_t, size_t *, fitscodecs_result *)
+    size_t fitscodecs_encode_scratch_nbytes(const fitscodecs_batch *, const fitscodecs_tile *)
+    fitscodecs_status fitscodecs_encode_tiles(const fitscodecs_batch *, fitscodecs_encode_job *,
+                                              size_t, uint8_t *, size_t, void *, size_t, size_t *,
+                                              fitscodecs_result *)
+    uint32_t fitscodecs_ones_sum(const uint8_t *, size_t, uint32_t)
 
 
 FEATURES = {
@@ -149,6 +169,17 @@ def codec_list():
         codecs[fitscodecs_codecs[i].name.decode()] = tuple(names)
         i += 1
     return codecs
+
+
+def ones_sum(data, uint32_t start):
+    """Sum of the big-endian 32-bit words of a buffer in ones' complement, and of ``start``."""
+    cdef Buffer source = Buffer(data)
+    cdef uint32_t total
+    if source.view.len % 4:
+        raise ValueError(f"buffer of {source.view.len} bytes, wanted whole words")
+    with nogil:
+        total = fitscodecs_ones_sum(<const uint8_t *>source.view.buf, source.view.len // 4, start)
+    return total
 
 
 cdef str message(str where, fitscodecs_result *result):
@@ -453,7 +484,7 @@ cdef const char *misfit(const fitscodecs_batch *batch, const fitscodecs_job *job
     return NULL
 
 
-def decode_tiles(batch, jobs, out):
+def decode_tiles(batch, jobs, out, used):
     """Decode tiles into an image.
 
     Parameters
@@ -464,23 +495,22 @@ def decode_tiles(batch, jobs, out):
         Arrays with one entry per tile.
     out : writable contiguous buffer
         The memory of the image; ``batch.strides`` and ``jobs.offset`` are bytes in it.
-
-    Returns
-    -------
-    list of int
-        The number of bytes that each stream used.
+    used : int64 array
+        Set to the number of bytes that each stream used.
     """
     cdef size_t ndim = batch.ndim, i, ndone = 0
     if not 1 <= ndim <= FITSCODECS_MAX_DIMENSIONS:
         raise ValueError(f"{ndim} axes, wanted 1 to {FITSCODECS_MAX_DIMENSIONS}")
     cdef JobList todo = JobList(jobs, ndim, out)
     cdef Numbers strides = Numbers(batch.strides, ndim)
+    cdef Buffer used_nbytes = Buffer(used, True)
     cdef fitscodecs_tile tile = make_tile(1, 1, batch.parameters)
     cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
     cdef fitscodecs_status status
     cdef fitscodecs_batch b
     cdef ptrdiff_t c_strides[32]
 
+    used_nbytes.require(8 * todo.n)
     for i in range(ndim):
         c_strides[i] = strides.i[i]
     b.codec = find(batch.native)
@@ -489,6 +519,7 @@ def decode_tiles(batch, jobs, out):
     b.image_type = <fitscodecs_pixel><int>batch.image_type
     b.offset = batch.offset
     b.clip = batch.clip
+    b.flip = batch.flip
     b.quantized = batch.quantized
     b.dither = <fitscodecs_dither><int>batch.dither
     b.seed = batch.seed
@@ -503,4 +534,144 @@ def decode_tiles(batch, jobs, out):
                                          &ndone, &result)
     if status != FITSCODECS_OK:
         raise DecodeError(message(f"{batch.label} tile {todo.job[ndone].row}", &result))
-    return [todo.job[i].used_nbytes for i in range(todo.n)]
+    for i in range(todo.n):
+        (<int64_t *>used_nbytes.view.buf)[i] = todo.job[i].used_nbytes
+
+
+# ---------------------------------------------------------------------------- encoding many tiles
+
+cdef class Image:
+    """An array of any strides, held for as long as this object lives."""
+
+    cdef Py_buffer view
+    cdef bint held
+
+    def __cinit__(self, array):
+        PyObject_GetBuffer(array, &self.view, PyBUF_STRIDED_RO)
+        self.held = True
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.view)
+
+    cdef const uint8_t *tile(self, const int64_t *corner, const int64_t *shape) except NULL:
+        """The first pixel of a tile, all of which is inside."""
+        cdef const uint8_t *first = <const uint8_t *>self.view.buf
+        cdef int k
+        for k in range(self.view.ndim):
+            if not (0 <= corner[k] < self.view.shape[k]
+                    and 1 <= shape[k] <= self.view.shape[k] - corner[k]):
+                raise ValueError("a tile leaves the image")
+            first += corner[k] * self.view.strides[k]
+        return first
+
+
+cdef class EncodeJobs:
+    """The tiles of a call as C wants them."""
+
+    cdef fitscodecs_encode_job *job
+    cdef size_t n
+    cdef list held
+
+    def __cinit__(self, Image image, row, corner, shape):
+        cdef size_t i, ndim = image.view.ndim
+        self.n = len(row)
+        cdef Numbers rows = Numbers(row, self.n)
+        cdef Numbers corners = Numbers(corner, self.n * ndim)
+        cdef Numbers shapes = Numbers(shape, self.n * ndim)
+        self.held = [image, shapes]
+        self.job = <fitscodecs_encode_job *>calloc(self.n if self.n else 1,
+                                                   sizeof(fitscodecs_encode_job))
+        if self.job == NULL:
+            raise MemoryError("a list of tiles")
+        for i in range(self.n):
+            self.job[i].data = image.tile(corners.i + i * ndim, shapes.i + i * ndim)
+            self.job[i].shape = shapes.i + i * ndim
+            self.job[i].row = rows.i[i]
+
+    def __dealloc__(self):
+        free(self.job)
+
+    cdef (size_t, size_t) sizes(self, const fitscodecs_batch *batch):
+        """The most that one tile needs: of output, and of scratch memory."""
+        cdef fitscodecs_tile tile
+        cdef fitscodecs_result result
+        cdef size_t i, bound = 0, scratch = 0
+        tile.parameters = batch.parameters
+        for i in range(self.n):
+            tile.nx, tile.ny = squeezed(self.job[i].shape, batch.ndim)
+            if batch.codec.check(&tile, &result) == FITSCODECS_OK:
+                bound = max(bound, batch.codec.encode_bound(&tile))
+                scratch = max(scratch, fitscodecs_encode_scratch_nbytes(batch, &tile))
+        return bound, scratch
+
+
+def encode_tiles(batch, array, row, corner, shape, size_t room):
+    """Encode tiles of an image.
+
+    Parameters
+    ----------
+    batch : fitscodecs.encode.EncodeBatch
+        What is the same for all tiles.
+    array : ndarray
+        The image, of any strides.
+    row, corner, shape : int64 arrays
+        For each tile its table row, its first pixel and its shape, slow axis first.
+    room : int
+        Bytes to have for streams, if the bound of a single tile is not more.
+
+    Returns
+    -------
+    nbytes : list of int
+        Length of the stream of each tile, in order; -1 for a tile that is left to the caller.
+    scale, zero : list of float
+    has_nan : list of bool
+    streams : list of bytes
+        The streams, one after the other, those of many tiles in each element.
+    """
+    cdef Image image = Image(array)
+    cdef EncodeJobs todo = EncodeJobs(image, row, corner, shape)
+    cdef fitscodecs_tile tile = make_tile(1, 1, batch.parameters)
+    cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
+    cdef fitscodecs_status status
+    cdef fitscodecs_batch b
+    cdef size_t i, done = 0, ndone = 0, bound, scratch_nbytes
+    cdef list streams = []
+
+    if not 1 <= image.view.ndim <= <int>FITSCODECS_MAX_DIMENSIONS:
+        raise ValueError(f"{image.view.ndim} axes, wanted 1 to {FITSCODECS_MAX_DIMENSIONS}")
+    if image.view.itemsize != batch.itemsize:
+        raise ValueError(f"pixels of {image.view.itemsize} bytes, wanted {batch.itemsize}")
+    b.codec = find(batch.native)
+    b.parameters = tile.parameters
+    b.tile_type = <fitscodecs_pixel><int>batch.tile_type
+    b.image_type = <fitscodecs_pixel><int>batch.image_type
+    b.offset = batch.offset
+    b.clip = False
+    b.flip = batch.flip
+    b.quantized = batch.quantized
+    b.level = batch.level
+    b.is_flat = batch.is_flat
+    b.leaves_nan = batch.leaves_nan
+    b.is_big_endian = batch.is_big_endian
+    b.dither = <fitscodecs_dither><int>batch.dither
+    b.seed = batch.seed
+    b.ndim = image.view.ndim
+    b.strides = <const ptrdiff_t *>image.view.strides
+    bound, scratch_nbytes = todo.sizes(&b)
+    room = max(room, bound)
+    cdef Memory out = Memory(room)
+    cdef Memory scratch = Memory(scratch_nbytes)
+    while done < todo.n:
+        with nogil:
+            status = fitscodecs_encode_tiles(&b, todo.job + done, todo.n - done,
+                                             <uint8_t *>out.data, room, scratch.data,
+                                             scratch_nbytes, &ndone, &result)
+        done += ndone
+        if status != FITSCODECS_OK:
+            raise EncodeError(message(f"{batch.label} tile {todo.job[done].row}", &result))
+        streams.append(PyBytes_FromStringAndSize(<const char *>out.data, result.nbytes))
+    return ([-1 if todo.job[i].is_left else <int64_t>todo.job[i].nbytes for i in range(todo.n)],
+            [todo.job[i].scale for i in range(todo.n)],
+            [todo.job[i].zero for i in range(todo.n)],
+            [todo.job[i].has_nan != 0 for i in range(todo.n)], streams)

@@ -7,8 +7,8 @@ import numpy as np
 
 from .errors import DecodeError, FitsCodecsError
 from .grid import Plan
-from .image import THREADS
 from .source import coalesce
+from .threads import THREADS
 from .tile import decode_tiles
 
 __all__ = ["HeapUse", "TileCheck", "check_tiles", "heap_use"]

@@ -1,7 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """The checksums of HDUs (FITS Standard 4.0, section 4.4.2.7 and appendix J)."""
 
-import numpy as np
+from . import _native
 
 __all__ = ["ALL_ONES", "checksum_text", "ones_sum"]
 
@@ -21,18 +21,11 @@ def ones_sum(chunks, total=0):
     """
     rest = b""
     for chunk in chunks:
-        data = rest + bytes(chunk) if rest else chunk
-        nbytes = len(data) // 4 * 4
-        total = add_words(data[:nbytes], total)
-        rest = bytes(data[nbytes:])
-    return add_words(rest.ljust(4, b"\0"), total) if rest else total
-
-
-def add_words(data, total):
-    total += int(np.frombuffer(data, ">u4").sum(dtype=np.uint64))
-    while total > ALL_ONES:  # carries go round to the other end
-        total = (total & ALL_ONES) + (total >> 32)
-    return total
+        data = memoryview(rest + bytes(chunk) if rest else chunk).cast("B")
+        whole = len(data) // 4 * 4
+        total = _native.ones_sum(data[:whole], total)
+        rest = bytes(data[whole:])
+    return _native.ones_sum(rest.ljust(4, b"\0"), total) if rest else total
 
 
 def checksum_text(total):

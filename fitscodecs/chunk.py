@@ -16,10 +16,10 @@ from .errors import DecodeError, HeaderError
 from .grid import Selection, gather, normalize, plan
 from .hdu import EXTENSION, header_nbytes
 from .header import BLOCK, data_nbytes, image_structure, parse_header
-from .image import THREADS
 from .pixels import decode_block, decode_points
 from .source import AHEAD_NBYTES, SIMPLE, coalesce
 from .table import TileTable, make_table
+from .threads import number_of_threads
 from .tile import Streams
 
 __all__ = ["ChunkIndex", "drive", "index_steps", "is_whole", "pixel_steps", "whole_chunk",
@@ -301,7 +301,7 @@ def whole_chunk(data, shape=None, dtype=None, scaled=True, threads=None):
     entries = index.entries(todo.tiles)
     zeros = np.zeros(len(entries.tiles), np.int64)
     streams = Streams([data], zeros, entries.start + index.data_start, entries.nbytes)
-    threads = THREADS if threads is None else threads
+    threads = number_of_threads(threads)
     return decoded(index.structure, scaled, entries, streams, todo, selection, threads)
 
 

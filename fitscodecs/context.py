@@ -173,6 +173,11 @@ class tile_options:
         _options.set(_options.get()[:-1])
 
 
+def has_options():
+    """Whether any `tile_options` holds here."""
+    return bool(_options.get())
+
+
 def current_options(context):
     """What the innermost `tile_options` says about a tile: a dictionary."""
     stack = _options.get()

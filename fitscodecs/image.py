@@ -2,7 +2,6 @@
 """TiledImage: an image HDU that is decoded where it is looked at."""
 
 import math
-import os
 
 import numpy as np
 
@@ -15,24 +14,12 @@ from .pixels import decode_block, decode_points
 from .restore import image_header
 from .source import coalesce, open_source
 from .table import make_table
+from .threads import number_of_threads
 from .tile import Streams
 
 __all__ = ["TiledImage", "open_all", "open_image"]
 
 
-def default_threads():
-    """FITSCODECS_THREADS, or the number of CPUs that this process may use."""
-    wanted = os.environ.get("FITSCODECS_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
-    if hasattr(os, "process_cpu_count"):
-        return os.process_cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-THREADS = default_threads()
 LARGE_TABLE_NBYTES = 2**24
 
 
@@ -257,14 +244,14 @@ class TiledImage:
 
     def _decode(self, entries, streams, pieces, out=None, threads=None):
         """Decoded and scaled pixels; in the memory of `out` if that can hold the stored ones."""
-        threads = number_of(threads)
+        threads = number_of_threads(threads)
         return decode_block(self.structure, self.scaled, entries, streams, pieces, out, threads)
 
     def _read_points(self, selection, threads=None):
         """Pixels picked by index arrays."""
         todo = gather(self.shape, self.tile_shape, selection)
         entries, streams = self._fetch(todo.tiles)
-        threads = number_of(threads)
+        threads = number_of_threads(threads)
         return decode_points(self.structure, self.scaled, entries, streams, todo, threads)
 
     def to_dask(self, chunks="auto"):
@@ -352,11 +339,6 @@ class TiledImage:
 
     def __reduce__(self):
         return TiledImage, (self._source, self._hdu, self.scaled)
-
-
-def number_of(threads):
-    """A number of threads, where None is the default one."""
-    return THREADS if threads is None else max(1, int(threads))
 
 
 class Blocks:

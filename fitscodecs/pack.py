@@ -21,11 +21,11 @@ from .cards import (
 )
 from .checksum import checksum_text, ones_sum
 from .codecs import Gzip2, Quantize, TileCodec, codec_class
-from .encode import settle
 from .errors import FitsCodecsError, HeaderError
 from .hdu import walk
 from .header import BLOCK, is_compressed, is_plain_image
 from .image import TiledImage
+from .settle import settle
 from .source import open_source
 from .writer import PRIMARY, compress
 

@@ -45,7 +45,13 @@ def decode_block(structure, scaled, entries, streams, pieces, out=None, threads=
         and (out.dtype == stored or scaling.is_offset)
     )
     work = out.view(stored) if direct else allocate(pieces.out_shape, stored, "image")
-    decode_tiles(structure, entries, streams, pieces, work, threads)
+    # Null integers that differ from tile to tile have to be unified before.
+    flip = scaled and scaling.is_offset and "ZBLANK" not in structure.columns
+    decode_tiles(structure, entries, streams, pieces, work, threads, flip)
+    if direct and flip:
+        return out
+    if flip:
+        return work.view(scaling.dtype)
     result = scaling.apply(work) if scaled else work
     return out if direct else result
 

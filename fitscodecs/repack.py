@@ -5,17 +5,16 @@ Quantized floats are not quantized again: the integers of each tile move from co
 scale, zero point, null integer, seed and row stay, so that every pixel is the same bit by bit.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from .cards import card, cards_of, keyword_of, restored_cards
 from .codecs import Gzip1, TileCodec
-from .encode import EncodedTile, settle
+from .encoded import EncodedTile, EncodedTiles
 from .errors import EncodeError, FitsCodecsError
 from .header import is_compressed
-from .image import THREADS, TiledImage
+from .image import TiledImage
 from .pack import (
     HDUReport,
     PackOptions,
@@ -25,7 +24,9 @@ from .pack import (
     lossless_codec,
     named,
 )
+from .settle import settle
 from .table import COLUMNS
+from .threads import in_threads, number_of_threads
 from .writer import assemble, compress
 
 __all__ = ["RepackOptions", "repack_file"]
@@ -172,9 +173,8 @@ def moved(image, settings, threads, done):
             done(context.npixels * image.dtype.itemsize)
         return tile
 
-    with ThreadPoolExecutor(THREADS if threads is None else max(1, threads)) as pool:
-        tiles = list(pool.map(work, range(len(entries.tiles))))
-    return assemble(settings, tiles, lines, quantization_cards(image, blanks))
+    tiles = in_threads(work, range(len(entries.tiles)), number_of_threads(threads))
+    return assemble(settings, EncodedTiles.of(tiles), lines, quantization_cards(image, blanks))
 
 
 def moved_tile(image, settings, stream, context, blank):

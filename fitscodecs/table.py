@@ -70,7 +70,7 @@ class TileTable:
 
     def row_ranges(self, tiles=None):
         """Ranges ``(start, stop)`` of rows that are needed to describe tiles, and not fed yet."""
-        tiles = self._all() if tiles is None else np.unique(tiles)
+        tiles = self._all() if tiles is None else ascending(tiles)
         if self._known is not None:
             tiles = tiles[~self._known[tiles]]
         if tiles.size == 0:
@@ -262,6 +262,12 @@ class TileTable:
         """Null integer of each tile; -2147483647 where no keyword or column tells one."""
         entries = self.describe()
         return np.where(entries.has_blank == 1, entries.blank, NULL_INTEGER)
+
+
+def ascending(tiles):
+    """Each of some tiles once, in the order of the table, which most callers have already."""
+    tiles = np.asarray(tiles, np.int64)
+    return tiles if (np.diff(tiles) > 0).all() else np.unique(tiles)
 
 
 class PlainTable(TileTable):

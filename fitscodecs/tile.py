@@ -1,8 +1,6 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """Many tiles at once: choose the codec of each tile's column, unpack, decode into the image."""
 
-import contextvars
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,8 +11,9 @@ from .codecs import Gzip1, NoCompress, TileCodec
 from .codecs.base import PIXEL_TYPES
 from .errors import DecodeError
 from .table import COLUMNS
+from .threads import in_threads
 
-__all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "in_threads"]
+__all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "tasks"]
 
 # Pixels that one task decodes: enough that a task is worth its overhead, few enough that what has
 # been unpacked and not decoded yet stays small.
@@ -53,6 +52,7 @@ class Batch:
     itemsize: int
     offset: int
     clip: bool
+    flip: bool
     quantized: bool
     dither: int
     seed: int
@@ -105,7 +105,7 @@ def unpacked(codec: TileCodec, streams, npixels, places):
     ), used
 
 
-def make_batch(structure, codec, quantized, parameters, out, label):
+def make_batch(structure, codec, quantized, parameters, out, label, flip):
     """The constants of a native call, with the types of tile and image settled."""
     floats = structure.bitpix < 0 and not quantized
     tile_dtype = codec.native_dtype(parameters, floats)
@@ -122,6 +122,7 @@ def make_batch(structure, codec, quantized, parameters, out, label):
         itemsize=out.itemsize,
         offset=structure.codec_offset if own else 0,
         clip=codec.clips,
+        flip=flip,
         quantized=quantized,
         dither=quantize.dither if quantized else 0,
         seed=quantize.seed if quantized else 1,
@@ -130,7 +131,7 @@ def make_batch(structure, codec, quantized, parameters, out, label):
     )
 
 
-def decode_column(structure, column, entries, streams, plan, out):
+def decode_column(structure, column, entries, streams, plan, out, flip):
     """Decode tiles that all are in one column; gives the number of bytes each stream used."""
     codec, quantized = column_codec(structure, column)
     label = codec.zcmptype[0] if column == 0 else COLUMNS[column]
@@ -151,7 +152,7 @@ def decode_column(structure, column, entries, streams, plan, out):
     for parameters, chosen in groups.items():
         part, rows, where = plan.part(chosen), entries.part(chosen), streams.part(chosen)
         try:
-            batch = make_batch(structure, codec, quantized, parameters, out, label)
+            batch = make_batch(structure, codec, quantized, parameters, out, label, flip)
         except DecodeError as error:
             raise DecodeError(f"{label} tile {part.tiles[0]}: {error}") from None
         jobs = Jobs(
@@ -170,11 +171,13 @@ def decode_column(structure, column, entries, streams, plan, out):
             rows.blank,
             rows.has_blank,
         )
-        total[chosen] = _native.decode_tiles(batch, jobs, out)
+        part_used = np.empty(len(part), np.int64)
+        _native.decode_tiles(batch, jobs, out, part_used)
+        total[chosen] = part_used
     return total if used is None else np.array(used, np.int64)
 
 
-def decode_part(structure, entries, streams, plan, out):
+def decode_part(structure, entries, streams, plan, out, flip):
     """Decode tiles of any columns, one column after the other."""
     total = np.zeros(len(plan), np.int64)
     for column in np.unique(entries.column):
@@ -182,7 +185,13 @@ def decode_part(structure, entries, streams, plan, out):
         if len(chosen) == len(plan):
             chosen = slice(None)
         total[chosen] = decode_column(
-            structure, column, entries.part(chosen), streams.part(chosen), plan.part(chosen), out
+            structure,
+            column,
+            entries.part(chosen),
+            streams.part(chosen),
+            plan.part(chosen),
+            out,
+            flip,
         )
     unify_blanks(structure, entries, plan, out)
     return total
@@ -210,30 +219,7 @@ def tasks(plan, npixels_per_task):
     return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), len(plan)])]
 
 
-def in_threads(work, parts, threads):
-    """Results of a function of one argument, in the order of the parts; the first error ends it.
-
-    Each call runs in a context of its own, so that it sees the options that hold here. After the
-    end of the main thread there are no new threads to be had: then the work is done in this one.
-    """
-    if threads <= 1 or len(parts) == 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-        futures = []
-        try:
-            for part in parts:
-                futures.append(pool.submit(contextvars.copy_context().run, work, part))
-        except RuntimeError:
-            return [f.result() for f in futures] + [work(part) for part in parts[len(futures) :]]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
-
-
-def decode_tiles(structure, entries, streams, plan, out, threads=1):
+def decode_tiles(structure, entries, streams, plan, out, threads=1, flip=False):
     """Decode the parts of tiles that a plan names into an array.
 
     Parameters
@@ -248,6 +234,8 @@ def decode_tiles(structure, entries, streams, plan, out, threads=1):
         C-contiguous, of the plan's shape and the structure's stored type.
     threads : int
         Largest number of threads to use.
+    flip : bool
+        Whether integers are to be moved to the type of the other signedness, see `Scaling`.
 
     Returns
     -------
@@ -267,7 +255,7 @@ def decode_tiles(structure, entries, streams, plan, out, threads=1):
 
     def work(chosen):
         return decode_part(
-            structure, entries.part(chosen), streams.part(chosen), plan.part(chosen), out
+            structure, entries.part(chosen), streams.part(chosen), plan.part(chosen), out, flip
         )
 
     if npixels < THREADS_NPIXELS:

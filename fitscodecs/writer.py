@@ -20,17 +20,21 @@ from .cards import (
 )
 from .checksum import checksum_text, ones_sum
 from .codecs.quantize import NULL_INTEGER
-from .encode import encode_tiles, settle
+from .encode import encode_tiles
+from .encoded import EncodedTiles
 from .errors import EncodeError
 from .header import BLOCK, ELEMENT_NBYTES
-from .image import THREADS
 from .scaling import offset_of
+from .settle import settle
 from .table import COLUMNS
+from .threads import number_of_threads
 
 __all__ = ["PRIMARY", "EncodedImage", "compress", "encode_image", "image_lines", "write"]
 
 # A heap that ends before this needs no 64-bit descriptors.
 P_LIMIT = 2**31 - 1
+# Pieces of the heap below this are put together before they are written.
+LARGE_NBYTES = 2**18
 
 
 # ---------------------------------------------------------------------------- headers
@@ -109,57 +113,55 @@ class EncodedImage:
     ----------
     header : bytes
     table : bytes
-    streams : list of bytes
-        The heap, in the order of the tiles.
+    tiles : EncodedTiles
     """
 
     header: bytes
     table: bytes
-    streams: list
-    tiles: list
+    tiles: EncodedTiles
 
     @property
     def data_nbytes(self):
         """Bytes of table and heap."""
-        return len(self.table) + sum(map(len, self.streams))
+        return len(self.table) + self.tiles.heap_nbytes
 
     def chunks(self):
         """The bytes of the HDU, piece by piece."""
         yield self.header
-        yield from data_chunks(self.table, self.streams)
+        yield from data_chunks(self.table, self.tiles.heap)
 
     def tobytes(self):
         """The bytes of the HDU."""
         return b"".join(self.chunks())
 
 
-def data_chunks(table, streams):
-    """Table, heap and padding; small streams are put together."""
-    nbytes, part, size = len(table), [table], len(table)
-    for stream in streams:
-        part.append(stream)
-        size += len(stream)
-        if size > 2**20:
+def data_chunks(table, heap):
+    """Table, heap and padding; small pieces are put together."""
+    nbytes, part, size = 0, [], 0
+    for piece in (table, *heap):
+        nbytes += len(piece)
+        if len(piece) >= LARGE_NBYTES and not part:
+            yield piece
+            continue
+        part.append(piece)
+        size += len(piece)
+        if size >= LARGE_NBYTES:
             yield b"".join(part)
             part, size = [], 0
-        nbytes += len(stream)
     part.append(bytes(-nbytes % BLOCK))
     yield b"".join(part)
 
 
 def columns_of(settings, tiles):
     """Names and TFORMs of the table's columns, the fallback last."""
-    sizes = [0] * len(COLUMNS)
-    for tile in tiles:
-        sizes[tile.column] = max(sizes[tile.column], len(tile.stream))
-    heap = sum(len(tile.stream) for tile in tiles)
-    descriptor = "1P" if heap <= P_LIMIT else "1Q"
+    sizes = [int(tiles.nbytes[tiles.column == i].max(initial=0)) for i in range(len(COLUMNS))]
+    descriptor = "1P" if tiles.heap_nbytes <= P_LIMIT else "1Q"
     letter = settings.compression.heap_letter
     itemsize = {"B": 1, "I": 2, "J": 4}[letter]
     columns = [(COLUMNS[0], f"{descriptor}{letter}({sizes[0] // itemsize})")]
     if settings.quantize is not None:
         columns += [("ZSCALE", "1D"), ("ZZERO", "1D")]
-    if any(tile.blank is not None for tile in tiles):
+    if any(blank is not None for blank in tiles.blank):
         columns.append(("ZBLANK", "1K"))
     if sizes[1]:
         columns.append((COLUMNS[1], f"{descriptor}B({sizes[1]})"))
@@ -174,7 +176,7 @@ def table_of(settings, tiles, columns):
     rows = np.zeros(len(tiles), np.dtype(fields))
     put_tiles(rows, tiles, settings.compression.heap_letter)
     if "ZBLANK" in rows.dtype.names:
-        rows["ZBLANK"] = [NULL_INTEGER if tile.blank is None else tile.blank for tile in tiles]
+        rows["ZBLANK"] = [NULL_INTEGER if blank is None else blank for blank in tiles.blank]
     return rows.tobytes()
 
 
@@ -185,7 +187,7 @@ def put_tiles(rows, tiles, heap_letter):
     ----------
     rows : ndarray
         One row per tile, with fields named after the columns that are needed.
-    tiles : list of EncodedTile
+    tiles : EncodedTiles
     heap_letter : str
         Type of the elements in COMPRESSED_DATA; those of other columns are bytes.
 
@@ -194,7 +196,7 @@ def put_tiles(rows, tiles, heap_letter):
     EncodeError
         If the descriptors are too short for the heap.
     """
-    nbytes = np.array([len(tile.stream) for tile in tiles], np.int64)
+    nbytes, column = tiles.nbytes, tiles.column
     offset = np.concatenate(([0], np.cumsum(nbytes)[:-1]))
     largest = np.iinfo(rows[COLUMNS[0]].dtype).max
     if offset[-1] > largest:
@@ -202,15 +204,14 @@ def put_tiles(rows, tiles, heap_letter):
             f"compressed tiles of {offset[-1] + nbytes[-1]} bytes, wanted at most {largest}: the "
             "descriptors of this table have 32 bits"
         )
-    column = np.array([tile.column for tile in tiles])
     for i, name in enumerate(COLUMNS):
         here = column == i
         if here.any():
             rows[name][here, 0] = nbytes[here] // (ELEMENT_NBYTES[heap_letter] if i == 0 else 1)
             rows[name][here, 1] = offset[here]
     if "ZSCALE" in rows.dtype.names:
-        rows["ZSCALE"] = [tile.scale for tile in tiles]
-        rows["ZZERO"] = [tile.zero for tile in tiles]
+        rows["ZSCALE"] = tiles.scale
+        rows["ZZERO"] = tiles.zero
 
 
 def compressed_header(settings, lines, tiles, columns, heap_nbytes, quantization=None):
@@ -234,7 +235,7 @@ def compressed_header(settings, lines, tiles, columns, heap_nbytes, quantization
     result += [card(f"ZTILE{i + 1}", n, f"pixels of a tile along axis {i + 1}")
                for i, n in enumerate(reversed(settings.tile_shape))]  # fmt: skip
     result.append(card("ZCMPTYPE", settings.zcmptype, "algorithm"))
-    if any(tile.has_nan for tile in tiles):
+    if tiles.has_nan.any():
         result.append(card("ZBLANK", NULL_INTEGER, "integer that stands for NaN"))
     for i, name in enumerate(codec.parameters, 1):
         value = settings.parameter(name)
@@ -267,9 +268,9 @@ def quantization_cards(settings):
     return result
 
 
-def with_checksums(lines, table, streams):
+def with_checksums(lines, table, heap):
     """The header block with DATASUM and CHECKSUM."""
-    data = ones_sum(data_chunks(table, streams))
+    data = ones_sum(data_chunks(table, heap))
     datasum = card("DATASUM", str(data), "checksum of the data unit")
     zeros = header_block([*lines, card("CHECKSUM", "0" * 16, "checksum of the HDU"), datasum])
     text = checksum_text(ones_sum([zeros], data))
@@ -299,7 +300,7 @@ def compress(settings, array, lines, threads=None, done=None, clock=time.time):
     if settings.quantize is not None:
         first = array[tuple(slice(0, n) for n in settings.tile_shape)]
         settings = replace(settings, quantize=settings.quantize.with_seed(first, clock()))
-    tiles = encode_tiles(settings, array, THREADS if threads is None else max(1, threads), done)
+    tiles = encode_tiles(settings, array, number_of_threads(threads), done)
     return assemble(settings, tiles, lines)
 
 
@@ -307,10 +308,8 @@ def assemble(settings, tiles, lines, quantization=None):
     """The HDU of tiles that are encoded; see `compressed_header`."""
     columns = columns_of(settings, tiles)
     table = table_of(settings, tiles, columns)
-    streams = [tile.stream for tile in tiles]
-    heap_nbytes = sum(map(len, streams))
-    cards = compressed_header(settings, lines, tiles, columns, heap_nbytes, quantization)
-    return EncodedImage(with_checksums(cards, table, streams), table, streams, tiles)
+    cards = compressed_header(settings, lines, tiles, columns, tiles.heap_nbytes, quantization)
+    return EncodedImage(with_checksums(cards, table, tiles.heap), table, tiles)
 
 
 # ---------------------------------------------------------------------------- for users

@@ -33,7 +33,7 @@ from astropy.utils.exceptions import AstropyUserWarning  # noqa: E402
 
 from fitscodecs.adapters import astropy as fca  # noqa: E402
 from fitscodecs.adapters.astropy import names, plugin  # noqa: E402
-from fitscodecs.encode import EncodedTile  # noqa: E402
+from fitscodecs.encoded import EncodedTile, EncodedTiles  # noqa: E402
 from fitscodecs.writer import put_tiles  # noqa: E402
 
 ODD = Path(__file__).parent / "data" / "odd"
@@ -430,7 +430,7 @@ def test_heap_beyond_the_descriptors():
         def __len__(self):
             return 2**30
 
-    tiles = [EncodedTile(0, Large()) for _ in range(4)]
+    tiles = EncodedTiles.of([EncodedTile(0, Large()) for _ in range(4)])
     narrow = np.zeros(4, [("COMPRESSED_DATA", ">i4", (2,))])
     with pytest.raises(fc.EncodeError, match="4294967296 bytes, wanted at most 2147483647"):
         put_tiles(narrow, tiles, "B")

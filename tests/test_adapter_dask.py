@@ -13,8 +13,8 @@ import pytest
 
 import fitscodecs as fc
 from fitscodecs.grid import block_shape
-from fitscodecs.image import THREADS, TiledImage
-from fitscodecs.threads import Share
+from fitscodecs.image import TiledImage
+from fitscodecs.threads import THREADS
 from fitscodecs.writer import PRIMARY
 from tests.conftest import same_bits
 from tests.making import plain_hdu, sample
@@ -127,22 +127,14 @@ def test_a_selection_reads_its_own_pixels(path, reads):
     assert same_bits(array[::-3, [5, 1]].compute(), want[::-3, [5, 1]])
 
 
-def test_blocks_share_threads(path, reads, monkeypatch):
-    """Eight blocks at a time have no more threads than the process, or one each."""
+def test_blocks_share_threads(path, reads):
+    """Eight blocks at a time ask for no more threads than the process has."""
     array = fc.open(path).to_dask("tiles")
     barrier = threading.Barrier(8)
     array = array.map_blocks(lambda block: (barrier.wait(30), block)[1], meta=array._meta)
     array.compute(scheduler="threads", num_workers=8)
     assert len(reads) == array.npartitions == 24
     assert {threads for _, threads in reads} <= set(range(1, THREADS + 1))
-
-
-def test_share():
-    share = Share()
-    with share.one(8) as first, share.one(8) as second, share.one(8) as third:
-        assert (first, second, third) == (8, 4, 2)
-    with share.one(1) as alone, share.one(1) as another:
-        assert (alone, another) == (1, 1)
 
 
 @pytest.mark.parametrize("scaled", [True, False])

@@ -645,7 +645,7 @@ def test_lossy_values_are_clipped(tmp_path):
 
 def test_environment():
     """FITSCODECS_THREADS and FITSCODECS_CPU are read at import."""
-    code = "import fitscodecs as fc; from fitscodecs.image import THREADS; " \
+    code = "import fitscodecs as fc; from fitscodecs.threads import THREADS; " \
            "print(THREADS, fc.cpu_features()['used'])"  # fmt: skip
     env = {**os.environ, "FITSCODECS_THREADS": "3", "FITSCODECS_CPU": "portable"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)

@@ -18,8 +18,9 @@ ORDER = [
     "errors", "_native", "context", "scaling", "codecs.buffers", "codecs.base",
     "codecs.nocompress", "codecs.gzip", "codecs.rice", "codecs.plio", "codecs.hcompress",
     "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
-    "header", "cards", "grid", "table", "source", "hdu", "tile", "encode", "restore", "pixels",
-    "image", "threads", "chunk", "check", "writer", "tiled", "pack", "readback", "repack",
+    "header", "cards", "grid", "table", "source", "hdu", "threads", "tile", "encoded",
+    "settle", "encode", "restore", "pixels",
+    "image", "chunk", "check", "writer", "tiled", "pack", "readback", "repack",
     "attributes", "virtual", "zarr_metadata", "naming", "references", "_version", "",
 ]  # fmt: skip
 

@@ -11,7 +11,8 @@ import pytest
 import fitscodecs as fc
 from fitscodecs.cards import card, cards_of, compressed_cards, restored_cards
 from fitscodecs.checksum import ALL_ONES, checksum_text, ones_sum
-from fitscodecs.encode import noise, settle
+from fitscodecs.encode import noise
+from fitscodecs.settle import settle
 from fitscodecs.writer import compress, image_lines
 from tests.conftest import same_bits
 from tests.making import sample

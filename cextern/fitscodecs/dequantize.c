@@ -9,7 +9,7 @@
  * float images, one more to single precision.  An integer equal to the blank value is NaN; that is
  * asked first.  With SUBTRACTIVE_DITHER_2 one integer is exactly 0.
  */
-#include "dither.h"
+#include "dequantize.h"
 
 #include <math.h>
 
@@ -17,7 +17,7 @@
 #define CHUNK 1024
 
 /* The loops of one pair of types, see dequantize_template.h. */
-struct loops {
+struct dequantize_loops {
     void (*plain)(const void *restrict in, size_t n, double scale, double zero, void *restrict out);
     void (*dithered)(const void *restrict in, const float *restrict table, size_t n, double scale,
                      double zero, void *restrict out);
@@ -67,7 +67,7 @@ struct loops {
 #include "dequantize_template.h"
 
 /* NULL for a type that is not an integer. */
-static const struct loops *find_loops(enum fitscodecs_pixel type, bool is_f64)
+static const struct dequantize_loops *find_loops(enum fitscodecs_pixel type, bool is_f64)
 {
     switch (type) {
     case FITSCODECS_U8:
@@ -98,17 +98,90 @@ static bool holds(enum fitscodecs_pixel type, int64_t value)
     }
 }
 
-/* Dequantize the next n pixels, which may lie on several runs of the dither table. */
-static void subtract_dither(const struct loops *loops, struct dither *dither, const char *in,
-                            size_t n, double scale, double zero, char *out)
+enum fitscodecs_status fitscodecs_dequantizer_start(struct fitscodecs_dequantizer *dequantizer,
+                                                    enum fitscodecs_dither method, int64_t seed,
+                                                    int64_t row, enum fitscodecs_pixel type,
+                                                    double scale, double zero, bool has_blank,
+                                                    int64_t blank, bool is_f64,
+                                                    struct fitscodecs_result *result)
 {
+    enum fitscodecs_status status;
+
+    *dequantizer = (struct fitscodecs_dequantizer){
+        .loops = find_loops(type, is_f64),
+        .scale = scale,
+        .zero = zero,
+        .is_dithered = method != FITSCODECS_NO_DITHER,
+        .has_zero =
+            method == FITSCODECS_SUBTRACTIVE_DITHER_2 && holds(type, FITSCODECS_ZERO_INTEGER),
+        .has_blank = has_blank && holds(type, blank),
+        .blank = blank,
+        .row = row,
+        .seed = seed,
+    };
+    if (dequantizer->loops == NULL) {
+        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
+                               "quantized pixels of a type that is not an integer", 0, 0);
+    }
+    status = fitscodecs_dither_check(method, row, seed, result);
+    if (status == FITSCODECS_OK && dequantizer->is_dithered) {
+        dither_start(&dequantizer->dither, row, seed);
+    }
+    return status;
+}
+
+void fitscodecs_dequantizer_seek(struct fitscodecs_dequantizer *dequantizer, size_t position)
+{
+    if (dequantizer->is_dithered) {
+        if (position < dequantizer->position) {
+            dither_start(&dequantizer->dither, dequantizer->row, dequantizer->seed);
+            dequantizer->position = 0;
+        }
+        dither_skip(&dequantizer->dither, position - dequantizer->position);
+    }
+    dequantizer->position = position;
+}
+
+/* Dequantize n pixels, which may lie on several runs of the dither table. */
+static void subtract_dither(struct fitscodecs_dequantizer *dequantizer, const char *in, size_t n,
+                            char *out)
+{
+    const struct dequantize_loops *loops = dequantizer->loops;
+
     while (n > 0) {
         size_t length;
-        const float *table = dither_run(dither, n, &length);
-        loops->dithered(in, table, length, scale, zero, out);
+        const float *table = dither_run(&dequantizer->dither, n, &length);
+        loops->dithered(in, table, length, dequantizer->scale, dequantizer->zero, out);
         in += length * loops->integer_nbytes;
         out += length * loops->pixel_nbytes;
         n -= length;
+    }
+}
+
+void fitscodecs_dequantizer_run(struct fitscodecs_dequantizer *dequantizer, const void *integers,
+                                size_t n, void *out)
+{
+    const struct dequantize_loops *loops = dequantizer->loops;
+    const char *in = integers;
+    char *to = out;
+
+    dequantizer->position += n;
+    while (n > 0) {
+        size_t m = n < CHUNK ? n : CHUNK;
+        if (dequantizer->is_dithered) {
+            subtract_dither(dequantizer, in, m, to);
+        } else {
+            loops->plain(in, m, dequantizer->scale, dequantizer->zero, to);
+        }
+        if (dequantizer->has_zero) {
+            loops->replace(in, m, FITSCODECS_ZERO_INTEGER, 0.0, to);
+        }
+        if (dequantizer->has_blank) { /* last, because it wins if both are the same integer */
+            loops->replace(in, m, dequantizer->blank, NAN, to);
+        }
+        in += m * loops->integer_nbytes;
+        to += m * loops->pixel_nbytes;
+        n -= m;
     }
 }
 
@@ -119,44 +192,14 @@ enum fitscodecs_status fitscodecs_dequantize(enum fitscodecs_dither method, int6
                                              int64_t blank, void *out, bool is_f64,
                                              struct fitscodecs_result *result)
 {
-    const struct loops *loops = find_loops(type, is_f64);
-    const char *in = integers;
-    char *to = out;
-    bool is_dithered = method != FITSCODECS_NO_DITHER;
-    bool has_zero =
-        method == FITSCODECS_SUBTRACTIVE_DITHER_2 && holds(type, FITSCODECS_ZERO_INTEGER);
-    struct dither dither = {0};
+    struct fitscodecs_dequantizer dequantizer;
     enum fitscodecs_status status;
 
     *result = (struct fitscodecs_result){0};
-    if (loops == NULL) {
-        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
-                               "quantized pixels of a type that is not an integer", 0, 0);
+    status = fitscodecs_dequantizer_start(&dequantizer, method, seed, row, type, scale, zero,
+                                          has_blank, blank, is_f64, result);
+    if (status == FITSCODECS_OK) {
+        fitscodecs_dequantizer_run(&dequantizer, integers, npixels, out);
     }
-    status = fitscodecs_dither_check(method, row, seed, result);
-    if (status != FITSCODECS_OK) {
-        return status;
-    }
-    if (is_dithered) {
-        dither_start(&dither, row, seed);
-    }
-    has_blank = has_blank && holds(type, blank);
-    while (npixels > 0) {
-        size_t n = npixels < CHUNK ? npixels : CHUNK;
-        if (is_dithered) {
-            subtract_dither(loops, &dither, in, n, scale, zero, to);
-        } else {
-            loops->plain(in, n, scale, zero, to);
-        }
-        if (has_zero) {
-            loops->replace(in, n, FITSCODECS_ZERO_INTEGER, 0.0, to);
-        }
-        if (has_blank) { /* last, because it wins if both are the same integer */
-            loops->replace(in, n, blank, NAN, to);
-        }
-        in += n * loops->integer_nbytes;
-        to += n * loops->pixel_nbytes;
-        npixels -= n;
-    }
-    return FITSCODECS_OK;
+    return status;
 }

@@ -49,8 +49,8 @@ static void NAME(replace)(const void *restrict in, size_t n, int64_t special, do
     }
 }
 
-static const struct loops NAME(loops) = {NAME(plain), NAME(dithered), NAME(replace),
-                                         sizeof(INTEGER), sizeof(PIXEL)};
+static const struct dequantize_loops NAME(loops) = {NAME(plain), NAME(dithered), NAME(replace),
+                                                    sizeof(INTEGER), sizeof(PIXEL)};
 
 #undef JOIN_TOKENS
 #undef JOIN

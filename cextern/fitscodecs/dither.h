@@ -56,4 +56,14 @@ static inline const float *dither_run(struct dither *dither, size_t wanted, size
     return run;
 }
 
+/* Move past n pixels; a run is never short, so this takes few steps. */
+static inline void dither_skip(struct dither *dither, size_t n)
+{
+    while (n > 0) {
+        size_t length;
+        (void)dither_run(dither, n, &length);
+        n -= length;
+    }
+}
+
 #endif

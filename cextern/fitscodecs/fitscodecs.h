@@ -85,6 +85,12 @@ struct fitscodecs_codec {
     enum fitscodecs_status (*decode)(const struct fitscodecs_tile *tile, const uint8_t *in,
                                      size_t in_nbytes, void *pixels, void *scratch,
                                      struct fitscodecs_result *result);
+
+    /* Decode n independent tiles, of any shapes, as decode does each: quicker than one after the
+     * other.  NULL if the codec gains nothing by it, or needs scratch memory. */
+    void (*decode_several)(size_t n, const struct fitscodecs_tile *tiles, const uint8_t *const *in,
+                           const size_t *in_nbytes, void *const *pixels,
+                           enum fitscodecs_status *statuses, struct fitscodecs_result *results);
 };
 
 /* The list of codecs, ended by NULL, and a search in it by ZCMPTYPE (NULL if there is none). */
@@ -187,19 +193,24 @@ enum fitscodecs_status fitscodecs_dequantize(enum fitscodecs_dither dither, int6
 
 /* ------------------------------------------------------------------- many tiles in one call */
 
-/* What is the same for all tiles of one call. */
+/* What is the same for all tiles of one call, of decoding or of encoding. */
 struct fitscodecs_batch {
     const struct fitscodecs_codec *codec;
     int64_t parameters[FITSCODECS_MAX_PARAMETERS];
-    enum fitscodecs_pixel tile_type;  /* of the decoded tile; its size is codec->pixel_nbytes() */
-    enum fitscodecs_pixel image_type; /* of the destination */
-    int64_t offset; /* subtracted from integers before the range check (PLIO_1, section 10.4.3) */
-    bool clip;      /* integers outside the image's type: clip (lossy HCOMPRESS), else refuse */
-    bool quantized; /* integers to floats by scale and zero */
+    enum fitscodecs_pixel tile_type;  /* of a tile; its size is codec->pixel_nbytes() */
+    enum fitscodecs_pixel image_type; /* of the image */
+    int64_t offset;  /* tile minus image: of integers, before any range check (PLIO_1, 10.4.3) */
+    bool clip;       /* integers outside the image's type: clip (lossy HCOMPRESS), else refuse */
+    bool flip;       /* flip the highest bit of the image's integers (BZERO of unsigned ones) */
+    bool quantized;  /* tiles are integers, which scale and zero map to the floats of the image */
+    double level;    /* of quantization, when encoding; see fitscodecs_quantizer */
+    bool is_flat;    /* noise is measured in the tile as one row, when encoding */
+    bool leaves_nan; /* tiles with NaN are left to the caller, when encoding */
+    bool is_big_endian; /* the image's pixels are big-endian, when encoding */
     enum fitscodecs_dither dither;
     int64_t seed;
     size_t ndim;
-    const ptrdiff_t *strides; /* of the destination, in bytes, slow axis first; ndim of them */
+    const ptrdiff_t *strides; /* of the image, in bytes, slow axis first; ndim of them */
 };
 
 /* One tile, and the part of it that is wanted.  Axes are in C order, slow axis first. */
@@ -223,14 +234,50 @@ size_t fitscodecs_batch_scratch_nbytes(const struct fitscodecs_batch *batch, siz
                                        size_t codec_nbytes);
 
 /*
- * Decode the jobs one after the other into the destination image.  Stops at the first fault, with
- * 'ndone' the number of tiles before it.  The caller has checked that start, step, count and shape
- * agree and that 'out' and the strides stay inside the image; everything that comes from a stream
- * is checked here.
+ * Decode the jobs into the destination image.  Stops at the first fault, with 'ndone' the number of
+ * tiles before it; what the tile at fault and those behind it have in the image is undefined then.
+ * A value that the image's type cannot hold is a fault where it is wanted.
+ *
+ * The caller has checked that start, step, count and shape agree and that 'out' and the strides
+ * stay inside the image; everything that comes from a stream is checked here.
  */
 enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *batch,
                                                struct fitscodecs_job *jobs, size_t njobs,
                                                void *scratch, size_t scratch_nbytes, size_t *ndone,
                                                struct fitscodecs_result *result);
+
+/* One tile to be encoded. */
+struct fitscodecs_encode_job {
+    const uint8_t *in;    /* its first pixel in the image */
+    const int64_t *shape; /* slow axis first */
+    int64_t row;          /* 0-based table row */
+
+    /* Set: */
+    size_t nbytes; /* of the stream */
+    double scale, zero;
+    bool has_nan;
+    bool is_left; /* there is no stream, because the tile cannot be quantized or has a NaN */
+};
+
+size_t fitscodecs_encode_scratch_nbytes(const struct fitscodecs_batch *batch,
+                                        const struct fitscodecs_tile *tile);
+
+/*
+ * Encode the jobs; their streams lie one after the other in 'out', result->nbytes in all.  Stops at
+ * the first fault, or with FITSCODECS_OK where the rest of 'out' is shorter than the codec's bound
+ * for the next tile; 'ndone' is the number of tiles before it.  Integers may only become wider.
+ *
+ * The caller has checked that the tiles are inside the image.
+ */
+enum fitscodecs_status fitscodecs_encode_tiles(const struct fitscodecs_batch *batch,
+                                               struct fitscodecs_encode_job *jobs, size_t njobs,
+                                               uint8_t *out, size_t out_nbytes, void *scratch,
+                                               size_t scratch_nbytes, size_t *ndone,
+                                               struct fitscodecs_result *result);
+
+/* ------------------------------------------------------------------------------- checksums */
+
+/* Sum of big-endian 32-bit words in ones' complement, and of what there is already. */
+uint32_t fitscodecs_ones_sum(const uint8_t *data, size_t nwords, uint32_t start);
 
 #endif

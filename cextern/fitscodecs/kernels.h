@@ -35,7 +35,7 @@
 /* Bytes of pixels in another order. */
 struct fitscodecs_bytes_kernels {
     /* Reverse the bytes of n items of 1, 2, 4 or 8 bytes if this machine is little-endian: from
-     * big-endian to native order and back. */
+     * big-endian to native order and back.  'out' may be 'in'. */
     void (*swap)(const void *in, void *out, size_t n, size_t itemsize);
 
     /* Native items to shuffled big-endian bytes, and back. */

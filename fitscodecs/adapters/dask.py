@@ -13,10 +13,9 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from ..grid import block_shape, times_decoded
-from ..image import THREADS
 from ..references import target_facts
 from ..source import BytesSource, FileSource, UrlSource
-from ..threads import share
+from ..threads import THREADS
 
 __all__ = ["dask_array"]
 
@@ -53,8 +52,7 @@ class ImagePixels:
 
     def __getitem__(self, key):
         self.check()
-        with share.one(allotted_threads()) as threads:
-            return self.image.select(key, threads)
+        return self.image.select(key, allotted_threads())
 
     def check(self):
         """Raise if the file that was opened again is not the one that the array is of."""

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ..image import THREADS
+from ..threads import THREADS
 from .crew import outcomes
 from .report import counted, size_name
 

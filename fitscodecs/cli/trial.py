@@ -9,12 +9,13 @@ import numpy as np
 
 from ..cards import cards_of
 from ..codecs import CODECS, HCompress1, Quantize, Rice1
-from ..encode import encode_tiles, settle
+from ..encode import encode_tiles
 from ..errors import EncodeError, FitsCodecsError
 from ..hdu import walk
 from ..header import is_compressed, is_plain_image
 from ..image import TiledImage, open_image
 from ..pack import PackOptions, plain_array
+from ..settle import settle
 from ..source import open_source
 from ..writer import PRIMARY, compress
 from .failures import CommandError
@@ -136,4 +137,4 @@ def sampled_saving(image, options):
 def quantized_nbytes(pixels, quantize):
     """Bytes of one tile, quantized, in the default algorithm for that."""
     settings = settle(pixels.shape, pixels.dtype, None, quantize, pixels.shape)
-    return sum(len(tile.stream) for tile in encode_tiles(settings, pixels)) + 16  # scale and zero
+    return encode_tiles(settings, pixels).heap_nbytes + 16  # scale and zero

@@ -161,6 +161,18 @@ class Quantize(Codec):
             context.dtype = context.dtype or pixels.dtype
         return memoryview(integers)
 
+    def batch_settings(self):
+        """What a native call for many tiles needs to do as `encode`; None if none can.
+
+        A subclass with an `encode` of its own has to say this itself.
+        """
+        if type(self).encode is not Quantize.encode or self.scale is not None:
+            return None
+        if self.seed in SEEDS and self.dither:
+            return None
+        seed = self.seed if self.dither else 1
+        return {"level": self.level, "dither": self.dither, "seed": seed}
+
     def _encode(self, place, pixels, integers, context):
         row = 0 if context is None else context.row
         is_f64 = pixels.itemsize == 8

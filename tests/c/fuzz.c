@@ -119,6 +119,7 @@ static void read_settings(struct settings *s, const uint8_t *next)
     s->batch.image_type = (enum fitscodecs_pixel)(take(&next, 1) % 6);
     unsigned flags = (unsigned)take(&next, 1);
     s->batch.clip = flags & 1;
+    s->batch.flip = (flags >> 7 & 1) != 0 && s->batch.image_type < FITSCODECS_F32;
     s->batch.quantized = flags >> 1 & 1;
     s->job.has_blank = flags >> 2 & 1;
     s->is_float = flags >> 3 & 1;

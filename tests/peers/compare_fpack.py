@@ -24,11 +24,11 @@ import numpy as np
 
 import fitscodecs as fc
 from fitscodecs.cards import cards_of, keyword_of
-from fitscodecs.encode import settle
 from fitscodecs.hdu import walk
 from fitscodecs.header import is_plain_image, parse_value
 from fitscodecs.image import TiledImage
 from fitscodecs.pack import plain_array, unpack_file
+from fitscodecs.settle import settle
 from fitscodecs.source import open_source
 from fitscodecs.writer import PRIMARY, compress, image_lines
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from fitscodecs.cards import header_block
-from fitscodecs.image import THREADS
 from fitscodecs.pack import PackOptions, pack_file
+from fitscodecs.threads import THREADS
 from fitscodecs.writer import image_lines
 
 MIB = 2**20

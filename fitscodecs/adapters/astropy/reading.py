@@ -16,10 +16,10 @@ from astropy.utils.shapes import simplify_basic_index
 from ...errors import DecodeError, HeaderError
 from ...grid import plan
 from ...header import image_structure
-from ...image import THREADS
 from ...scaling import Scaling
 from ...source import coalesce
 from ...table import TileTable
+from ...threads import THREADS
 from ...tile import Streams, decode_tiles
 from .counting import count
 from .errors import as_astropy

@@ -13,10 +13,11 @@ from astropy.io.fits.hdu.compressed import _tiled_compression
 from astropy.utils.exceptions import AstropyUserWarning
 
 from ...codecs import HCompress1, Quantize
-from ...encode import Settings, encode_tiles
+from ...encode import encode_tiles
 from ...header import tile_codec
-from ...image import THREADS
 from ...scaling import Scaling
+from ...settle import Settings
+from ...threads import THREADS
 from ...writer import put_tiles
 from .codecs import SCALE
 from .counting import count
@@ -51,6 +52,11 @@ class AstropyQuantize(Quantize):
             integers = np.array(integers).reshape(tile.shape)
             integers[undefined] = context.blank = NULL_INTEGER
         return integers
+
+    def batch_settings(self):
+        """As one row, and tiles with NaN one by one."""
+        plain = Quantize(level=self.level, method=self.method, seed=self.seed)
+        return {**plain.batch_settings(), "is_flat": True, "leaves_nan": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,9 +189,9 @@ def compress_image_data(image_data, compression_type, compressed_header, compres
     settings, array = settings_of(array, compressed_header, quantized)
     with encoding_as_astropy(codec):
         tiles = encode_tiles(settings, array, THREADS)
-    if any(tile.has_nan for tile in tiles):
+    if tiles.has_nan.any():
         compressed_header["ZBLANK"] = NULL_INTEGER
     rows = np.zeros(len(tiles), dtype)
     put_tiles(rows, tiles, codec.heap_letter)
     count(encoded=len(tiles))
-    return b"".join([rows.tobytes(), *(tile.stream for tile in tiles)])
+    return b"".join([rows.tobytes(), *tiles.heap])

@@ -9,7 +9,7 @@ from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
 from ...chunk import drive, index_steps, is_whole, pixel_steps, without_integers
 from ...image import Named
-from ...threads import share
+from ...threads import THREADS
 from ...tiled import HduFormat
 from ...zarr_metadata import CODEC_NAME
 from .index import Abandoned, IndexCache, Place, place_of
@@ -132,8 +132,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
     def _encode_sync(self, chunk_data, chunk_spec):
         self._cache.close()
-        with share.one() as threads:
-            hdu = self.format.encode(chunk_data.as_numpy_array(), self.tile_options, threads)
+        hdu = self.format.encode(chunk_data.as_numpy_array(), self.tile_options)
         return chunk_spec.prototype.buffer.from_bytes(hdu)
 
     async def _decode_single(self, chunk_data, chunk_spec):
@@ -143,8 +142,8 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _decode(self, data, spec, place, selection):
-        with Named(place.label), share.one() as threads:
-            pixels = self.format.decode(data, spec.shape, native_dtype(spec.dtype), threads)
+        with Named(place.label):
+            pixels = self.format.decode(data, spec.shape, native_dtype(spec.dtype))
         pixels = without_integers(pixels, selection)
         return spec.prototype.nd_buffer.from_numpy_array(pixels)
 
@@ -170,7 +169,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
                 index = await self._index(place, read)
                 index.check_type(native_dtype(chunk_spec.dtype), self.scaled)
                 steps = pixel_steps(index, selection, chunk_spec.shape, self.scaled)
-                pixels = await asyncio.to_thread(shared, await read(steps))
+                pixels = await asyncio.to_thread(await read(steps), THREADS)
         except Missing:
             return None
         return prototype.nd_buffer.from_numpy_array(np.asarray(pixels))
@@ -189,7 +188,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
                 index = self._index_sync(place, read)
                 index.check_type(native_dtype(chunk_spec.dtype), self.scaled)
                 steps = pixel_steps(index, selection, chunk_spec.shape, self.scaled)
-                pixels = shared(read(steps))
+                pixels = read(steps)(THREADS)
         except Missing:
             return None
         return prototype.nd_buffer.from_numpy_array(np.asarray(pixels))
@@ -236,9 +235,3 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
                 raise
             self._cache.fulfil(place, future, index)
             return index
-
-
-def shared(decode):
-    """Pixels from a function of a number of threads, called with this chunk's share of them."""
-    with share.one() as threads:
-        return decode(threads)

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Decoding of many tiles in one call, each straight to its place in the image.
+ *
+ * A tile of the image's own type whose pixels lie together there is decoded where it belongs.  Any
+ * other is decoded into scratch memory, and from there its wanted rows go to the image, converted
+ * on the way.  Codecs that can work on several tiles at once get as many as fit the cache.
+ */
+#include "convert.h"
+#include "dequantize.h"
+#include "places.h"
+
+/* Tiles that are decoded at once, and the bytes of their pixels: what the second level cache of a
+ * CPU holds, so that rows are still there when they are converted. */
+#define MOST_AT_ONCE 8
+#define GROUP_NBYTES ((size_t)1 << 20)
+
+/* Pixels that are converted before they go to places that do not lie together. */
+#define LINE_NPIXELS 1024
+
+static bool needs_conversion(const struct fitscodecs_batch *batch)
+{
+    return batch->quantized || batch->tile_type != batch->image_type ||
+           (batch->offset != 0 && !type_is_float(batch->tile_type));
+}
+
+/* ------------------------------------------------------------------- scratch memory */
+
+static size_t tile_nbytes(const struct fitscodecs_batch *batch, size_t npixels)
+{
+    return aligned(saturating_mul(npixels, type_nbytes(batch->tile_type)));
+}
+
+/* What the codec needs, and the tiles of a group, or one if they are large. */
+size_t fitscodecs_batch_scratch_nbytes(const struct fitscodecs_batch *batch, size_t npixels,
+                                       size_t codec_nbytes)
+{
+    size_t tile = tile_nbytes(batch, npixels);
+    bool is_group = batch->codec->decode_several != NULL && tile < GROUP_NBYTES;
+    return saturating_add(aligned(codec_nbytes), is_group ? GROUP_NBYTES : tile);
+}
+
+/* ------------------------------------------------------------------- conversion */
+
+/* How the pixels of one tile become those of the image. */
+struct converter {
+    const struct fitscodecs_batch *batch;
+    struct fitscodecs_dequantizer dequantizer;
+};
+
+static enum fitscodecs_status converter_start(struct converter *converter,
+                                              const struct fitscodecs_batch *batch,
+                                              const struct fitscodecs_job *job,
+                                              struct fitscodecs_result *result)
+{
+    bool gives_floats = batch->quantized || type_is_float(batch->tile_type);
+
+    converter->batch = batch;
+    if (gives_floats != type_is_float(batch->image_type)) {
+        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
+                               "integers and floats mixed: pixel types {found} and {wanted}",
+                               (int64_t)batch->tile_type, (int64_t)batch->image_type);
+    }
+    if (!batch->quantized) {
+        return FITSCODECS_OK;
+    }
+    return fitscodecs_dequantizer_start(
+        &converter->dequantizer, batch->dither, batch->seed, job->row, batch->tile_type, job->scale,
+        job->zero, job->has_blank, job->blank, batch->image_type == FITSCODECS_F64, result);
+}
+
+/* Convert n pixels, of which the first is pixel 'first' of the tile; 'out' is aligned. */
+static enum fitscodecs_status convert(struct converter *converter, const void *in, size_t first,
+                                      size_t n, void *out, struct fitscodecs_result *result)
+{
+    const struct fitscodecs_batch *batch = converter->batch;
+    enum fitscodecs_status status = FITSCODECS_OK;
+
+    if (batch->quantized) {
+        fitscodecs_dequantizer_seek(&converter->dequantizer, first);
+        fitscodecs_dequantizer_run(&converter->dequantizer, in, n, out);
+    } else if (!needs_conversion(batch)) {
+        memcpy(out, in, n * type_nbytes(batch->tile_type));
+    } else if (type_is_float(batch->tile_type)) {
+        fitscodecs_convert_floats(in, n, out, batch->image_type);
+    } else {
+        /* a lossy HCOMPRESS stream may leave the range of the image's type */
+        status = fitscodecs_convert_integers(in, batch->tile_type, n, batch->offset, batch->clip,
+                                             out, batch->image_type, result);
+    }
+    if (batch->flip) {
+        flip_signs(out, n, type_nbytes(batch->image_type));
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------- places */
+
+/* Whether a codec that gives the image's type can decode the tile where it belongs. */
+static bool is_direct(const struct fitscodecs_batch *batch, const struct part *part, size_t npixels,
+                      const uint8_t *out)
+{
+    return !needs_conversion(batch) && part->ndim == 1 && part->count[0] == npixels &&
+           part->in_step[0] == 1 &&
+           is_plain(out, part->out_step[0], type_nbytes(batch->image_type));
+}
+
+/* Up to LINE_NPIXELS pixels from 'first' on to places with any distance between them. */
+static enum fitscodecs_status store_few(struct converter *converter, const uint8_t *tile,
+                                        size_t first, ptrdiff_t in_step, size_t n, uint8_t *out,
+                                        ptrdiff_t out_step, struct fitscodecs_result *result)
+{
+    size_t in_nbytes = type_nbytes(converter->batch->tile_type);
+    size_t out_nbytes = type_nbytes(converter->batch->image_type);
+    uint64_t picked[LINE_NPIXELS], line[LINE_NPIXELS];
+    enum fitscodecs_status status;
+
+    copy_row(tile + first * in_nbytes, in_step * (ptrdiff_t)in_nbytes, (uint8_t *)picked,
+             (ptrdiff_t)in_nbytes, n, in_nbytes);
+    status = convert(converter, picked, first, n, line, result);
+    copy_row((const uint8_t *)line, (ptrdiff_t)out_nbytes, out, out_step, n, out_nbytes);
+    return status;
+}
+
+/*
+ * One row of the part.  Dither belongs to the place of a pixel in its tile, so that pixels which
+ * are not neighbours there are converted one by one if there is dither.
+ */
+static enum fitscodecs_status store_row(struct converter *converter, const uint8_t *tile,
+                                        size_t first, ptrdiff_t in_step, size_t n, uint8_t *out,
+                                        ptrdiff_t out_step, struct fitscodecs_result *result)
+{
+    const struct fitscodecs_batch *batch = converter->batch;
+    bool is_dithered = batch->quantized && batch->dither != FITSCODECS_NO_DITHER;
+    size_t most = in_step != 1 && is_dithered ? 1 : LINE_NPIXELS;
+
+    if (in_step == 1 && is_plain(out, out_step, type_nbytes(batch->image_type))) {
+        return convert(converter, tile + first * type_nbytes(batch->tile_type), first, n, out,
+                       result);
+    }
+    while (n > 0) {
+        size_t m = n < most ? n : most;
+        enum fitscodecs_status status =
+            store_few(converter, tile, first, in_step, m, out, out_step, result);
+        if (status != FITSCODECS_OK) {
+            return status;
+        }
+        first += (size_t)in_step * m; /* modulo the size of the address space if backwards */
+        out += out_step * (ptrdiff_t)m;
+        n -= m;
+    }
+    return FITSCODECS_OK;
+}
+
+/* Store the part row by row: an odometer over all axes but the fast one. */
+static enum fitscodecs_status store_part(struct converter *converter, const struct part *part,
+                                         const uint8_t *tile, uint8_t *out,
+                                         struct fitscodecs_result *result)
+{
+    size_t position[FITSCODECS_MAX_DIMENSIONS] = {0}, first = part->first;
+
+    for (;;) {
+        enum fitscodecs_status status = store_row(converter, tile, first, part->in_step[0],
+                                                  part->count[0], out, part->out_step[0], result);
+        size_t k = 1;
+        if (status != FITSCODECS_OK) {
+            return status;
+        }
+        for (; k < part->ndim && ++position[k] == part->count[k]; k++) {
+            first -= (part->count[k] - 1) * (size_t)part->in_step[k];
+            out -= (ptrdiff_t)(part->count[k] - 1) * part->out_step[k];
+            position[k] = 0;
+        }
+        if (k == part->ndim) {
+            return FITSCODECS_OK;
+        }
+        first += (size_t)part->in_step[k];
+        out += part->out_step[k];
+    }
+}
+
+/* ------------------------------------------------------------------- tiles */
+
+/* The tiles that are decoded at once. */
+struct group {
+    size_t n;
+    struct fitscodecs_tile tiles[MOST_AT_ONCE];
+    struct part parts[MOST_AT_ONCE];
+    const uint8_t *in[MOST_AT_ONCE];
+    size_t in_nbytes[MOST_AT_ONCE];
+    void *pixels[MOST_AT_ONCE];
+    enum fitscodecs_status statuses[MOST_AT_ONCE];
+    struct fitscodecs_result results[MOST_AT_ONCE];
+};
+
+static enum fitscodecs_status check_job(const struct fitscodecs_batch *batch,
+                                        const struct fitscodecs_tile *tile, size_t scratch_nbytes,
+                                        struct fitscodecs_result *result)
+{
+    const struct fitscodecs_codec *codec = batch->codec;
+    enum fitscodecs_status status = codec->check(tile, result);
+
+    if (status != FITSCODECS_OK) {
+        return status;
+    }
+    if (codec->pixel_nbytes(tile) != type_nbytes(batch->tile_type)) {
+        return fitscodecs_fail(
+            result, FITSCODECS_BAD_PARAMETER, "pixels of {found} bytes, wanted {wanted}",
+            (int64_t)codec->pixel_nbytes(tile), (int64_t)type_nbytes(batch->tile_type));
+    }
+    if (fitscodecs_batch_scratch_nbytes(batch, tile->nx * tile->ny, codec->scratch_nbytes(tile)) >
+        scratch_nbytes) {
+        return fitscodecs_fail(result, FITSCODECS_SHORT_OUTPUT,
+                               "{found} bytes of scratch for {wanted} pixels",
+                               (int64_t)scratch_nbytes, (int64_t)(tile->nx * tile->ny));
+    }
+    return FITSCODECS_OK;
+}
+
+/*
+ * Take as many jobs as go together: at least one, if that is sound.  The status is that of the
+ * first job, since a fault of a later one is found when it is the first.
+ */
+static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
+                                         const struct fitscodecs_job *jobs, size_t njobs,
+                                         uint8_t *scratch, size_t scratch_nbytes,
+                                         struct group *group, struct fitscodecs_result *result)
+{
+    const struct fitscodecs_codec *codec = batch->codec;
+    size_t most = codec->decode_several == NULL ? 1 : MOST_AT_ONCE, used = 0;
+
+    for (group->n = 0; group->n < most && group->n < njobs; group->n++) {
+        size_t i = group->n;
+        struct fitscodecs_tile tile = tile_of_shape(batch, jobs[i].shape);
+        enum fitscodecs_status status = check_job(batch, &tile, scratch_nbytes, result);
+        if (status != FITSCODECS_OK) {
+            return i == 0 ? status : FITSCODECS_OK;
+        }
+        size_t npixels = tile.nx * tile.ny, nbytes = tile_nbytes(batch, npixels);
+        used = i == 0 ? aligned(codec->scratch_nbytes(&tile)) : used;
+        group->parts[i] = make_part(batch->ndim, batch->strides, type_nbytes(batch->image_type),
+                                    jobs[i].shape, jobs[i].start, jobs[i].step, jobs[i].count);
+        if (is_direct(batch, &group->parts[i], npixels, jobs[i].out)) {
+            group->pixels[i] = jobs[i].out;
+        } else if (scratch_nbytes - used >= nbytes) {
+            group->pixels[i] = scratch + used;
+            used += nbytes;
+        } else {
+            return FITSCODECS_OK;
+        }
+        group->tiles[i] = tile;
+        group->in[i] = jobs[i].in;
+        group->in_nbytes[i] = jobs[i].in_nbytes;
+    }
+    return FITSCODECS_OK;
+}
+
+static void decode_group(const struct fitscodecs_codec *codec, struct group *group, void *scratch)
+{
+    if (group->n == 1) {
+        group->statuses[0] = codec->decode(&group->tiles[0], group->in[0], group->in_nbytes[0],
+                                           group->pixels[0], scratch, &group->results[0]);
+    } else {
+        codec->decode_several(group->n, group->tiles, group->in, group->in_nbytes, group->pixels,
+                              group->statuses, group->results);
+    }
+}
+
+/* From the pixels of a tile that was decoded to those of the image. */
+static enum fitscodecs_status finish_job(const struct fitscodecs_batch *batch,
+                                         const struct fitscodecs_job *job, const struct part *part,
+                                         uint8_t *pixels, struct fitscodecs_result *result)
+{
+    struct converter converter;
+    enum fitscodecs_status status = converter_start(&converter, batch, job, result);
+
+    if (status != FITSCODECS_OK || is_empty(part)) {
+        return status;
+    }
+    if (pixels == job->out) {
+        if (batch->flip) {
+            flip_signs(pixels, part->count[0], type_nbytes(batch->image_type));
+        }
+        return FITSCODECS_OK;
+    }
+    return store_part(&converter, part, pixels, job->out, result);
+}
+
+enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *batch,
+                                               struct fitscodecs_job *jobs, size_t njobs,
+                                               void *scratch, size_t scratch_nbytes, size_t *ndone,
+                                               struct fitscodecs_result *result)
+{
+    struct group group;
+
+    *ndone = 0;
+    *result = (struct fitscodecs_result){0};
+    if (batch->ndim < 1 || batch->ndim > FITSCODECS_MAX_DIMENSIONS) {
+        return fitscodecs_fail(result, FITSCODECS_BAD_PARAMETER,
+                               "{found} axes, wanted 1 to {wanted}", (int64_t)batch->ndim,
+                               FITSCODECS_MAX_DIMENSIONS);
+    }
+    while (*ndone < njobs) {
+        enum fitscodecs_status status = make_group(batch, jobs + *ndone, njobs - *ndone, scratch,
+                                                   scratch_nbytes, &group, result);
+        if (status != FITSCODECS_OK) {
+            return status;
+        }
+        decode_group(batch->codec, &group, scratch);
+        for (size_t i = 0; i < group.n; i++, ++*ndone) {
+            struct fitscodecs_job *job = &jobs[*ndone];
+            *result = group.results[i];
+            job->used_nbytes = result->nbytes;
+            status = group.statuses[i];
+            if (status == FITSCODECS_OK) {
+                status = finish_job(batch, job, &group.parts[i], group.pixels[i], result);
+            }
+            if (status != FITSCODECS_OK) {
+                return status;
+            }
+        }
+    }
+    *result = (struct fitscodecs_result){0};
+    return FITSCODECS_OK;
+}
