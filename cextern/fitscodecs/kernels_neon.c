@@ -10,10 +10,12 @@
 #define WITH_NEON 1
 
 #include "bytes_kernels.h"
+#include "rice_kernels.h"
 
 void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_neon;
+    kernels->rice = &rice_neon;
 }
 
 #else
