@@ -22,7 +22,7 @@
 #if WITH_AVX2 || WITH_NEON
 #define RICE_LANES 4
 #else
-#define RICE_LANES 1 /* more would not fit the registers */
+#define RICE_LANES 4
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -54,19 +54,31 @@ struct rice_lane {
     uint32_t most;      /* zeros of a run, for it to fit a pixel and 'zeros' */
     bool failed;        /* a symbol was not one that the fast way can do */
     const uint8_t *end; /* of the stream */
-    uint8_t zeros[32];  /* of each symbol: the length of its run, */
-    uint64_t rest[32];  /* and the bits behind, from the one on, at the top; see rice_slot() */
+#if WITH_AVX2
+    uint64_t symbols[32]; /* each with the bits behind it, at the top; see rice_slot() */
+#else
+    uint8_t zeros[32]; /* of each symbol: the length of its run, */
+    uint64_t rest[32]; /* and the bits behind, from the one on, at the top */
+#endif
 };
 
 /* ------------------------------------------------------------------- reading symbols */
 
+#if !WITH_AVX2
+#define T4(x) x, x, x, x
+#define T16(x) T4(x), T4(x), T4(x), T4(x)
+#define T64(x) T16(x), T16(x), T16(x), T16(x)
+static const uint8_t rice_runs[256] = {8,      7,      6,      6,      T4(5),  T4(4), T4(4),
+                                       T16(3), T16(2), T16(2), T64(1), T64(0), T64(0)};
+#endif
 /* Zeros before the first one; any number for 0, but below 64 unless the CPU counts them itself. */
 RICE_INLINE unsigned NAME(rice_run)(uint64_t window)
 {
 #if WITH_AVX2
     return (unsigned)_lzcnt_u64(window);
 #else
-    return leading_zeros64(window | 1);
+    unsigned run = rice_runs[window >> 56];
+    return RICE_UNLIKELY(run > 7) ? leading_zeros64(window | 1) : run;
 #endif
 }
 
@@ -85,16 +97,26 @@ RICE_INLINE uint64_t NAME(rice_window)(const uint8_t *next, unsigned offset)
     return (load_be64(next) | 1) << offset;
 }
 
+#if WITH_AVX2
 /*
- * Where in 'rest' symbol i of a block is.  The order is the one in which vectors of 4 x 64 bits,
- * packed two by two within their halves, come out as symbols 0 to 15.
+ * Where symbol i of a block is.  The order is the one in which the high halves of 4 x 64 bits,
+ * taken out two by two and packed two by two within the halves of vectors, come out as 0 to 15.
  */
 RICE_INLINE size_t NAME(rice_slot)(size_t i)
 {
-#if WITH_AVX2
     return (i & ~(size_t)15) + ((i & 6) << 1 | (i & 8) >> 2 | (i & 1));
+}
+#endif
+
+/* Put symbol i aside: 'window' starts with it, and with its one after a shift by 'run'. */
+RICE_INLINE void NAME(rice_keep)(struct rice_lane *lane, size_t i, uint64_t window, unsigned run)
+{
+#if WITH_AVX2
+    (void)run;
+    lane->symbols[NAME(rice_slot)(i)] = window;
 #else
-    return i;
+    lane->zeros[i] = (uint8_t)run;
+    lane->rest[i] = window << (run & 63);
 #endif
 }
 
@@ -138,8 +160,7 @@ RICE_APART void NAME(rice_long_group)(struct rice_lane *lane, size_t first, size
             lane->offset = 0;
             break;
         }
-        lane->zeros[i] = (uint8_t)zeros;
-        lane->rest[NAME(rice_slot)(i)] = rest;
+        NAME(rice_keep)(lane, i, rest >> zeros, (unsigned)zeros);
     }
     lane->window = NAME(rice_window)(lane->next, lane->offset);
 }
@@ -161,10 +182,8 @@ RICE_INLINE void NAME(rice_group)(struct rice_lane *lanes, const size_t nlanes,
         RICE_UNROLL
         for (size_t k = 0; k < nlanes; k++) {
             unsigned run = NAME(rice_run)(window[k]);
-            window[k] <<= run & 63;
-            lanes[k].zeros[first + i] = (uint8_t)run;
-            lanes[k].rest[NAME(rice_slot)(first + i)] = window[k];
-            window[k] <<= shift[k];
+            NAME(rice_keep)(&lanes[k], first + i, window[k], run);
+            window[k] = window[k] << (run & 63) << shift[k];
         }
     }
     RICE_UNROLL
@@ -273,6 +292,44 @@ RICE_INLINE void NAME(rice_symbols_of)(struct rice_lane *lanes, const size_t nla
     (void)nlanes;
     NAME(rice_symbols_1)(lanes, nsymbols, level);
 }
+
+#if WITH_AVX2
+/* ------------------------------------------------------------------- symbols to differences */
+
+/* What a level asks for. */
+struct rice_rebuild {
+    __m128i shift;
+    __m256i ones;
+    __m256i limit; /* u has to be below this */
+};
+
+RICE_INLINE struct rice_rebuild NAME(rice_rebuild)(unsigned level, int32_t limit)
+{
+    int32_t most = (int32_t)(24 - level) << level;
+    struct rice_rebuild r = {
+        .shift = _mm_cvtsi32_si128((int)(23 - level)),
+        .ones = _mm256_set1_epi32((int32_t)127 << level),
+        .limit = _mm256_set1_epi32(most < limit ? most : limit),
+    };
+    return r;
+}
+
+/*
+ * The folded differences of 8 symbols, or something not below the limit for one that does not fit
+ * 24 bits.  A float has the bits behind the highest one of a 24-bit integer as its mantissa, and
+ * their number as its exponent: all that a symbol says, and with a bias by which 127 - run or 127 ^
+ * run is above its low bits.
+ */
+RICE_INLINE __m256i NAME(rice_folded)(const uint64_t *symbols, const struct rice_rebuild *r)
+{
+    __m256 a = _mm256_loadu_ps((const float *)symbols);
+    __m256 b = _mm256_loadu_ps((const float *)(symbols + 4));
+    __m256i high = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xDD));
+    __m256i value = _mm256_castps_si256(_mm256_cvtepi32_ps(_mm256_srli_epi32(high, 8)));
+    value = _mm256_sub_epi32(value, _mm256_set1_epi32(23 << 23));
+    return _mm256_xor_si256(_mm256_srl_epi32(value, r->shift), r->ones);
+}
+#endif
 
 /* ------------------------------------------------------------------- lanes */
 

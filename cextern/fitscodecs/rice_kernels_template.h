@@ -10,23 +10,6 @@
 /* ------------------------------------------------------------------- symbols to pixels */
 
 #if WITH_AVX2 && WIDTH < 32
-/* u of symbols i to i + 15 in lanes of 16 bits. */
-RICE_INLINE __m256i RICE(rice_u)(const struct rice_lane *lane, size_t i)
-{
-    const __m256i *rest = (const __m256i *)(lane->rest + i);
-    __m256i a = _mm256_srli_epi64(_mm256_loadu_si256(rest), 48);
-    __m256i b = _mm256_srli_epi64(_mm256_loadu_si256(rest + 1), 48);
-    __m256i c = _mm256_srli_epi64(_mm256_loadu_si256(rest + 2), 48);
-    __m256i d = _mm256_srli_epi64(_mm256_loadu_si256(rest + 3), 48);
-    __m256i low = _mm256_packus_epi32(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
-    __m256i run = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(lane->zeros + i)));
-    int level = (int)lane->level;
-
-    /* the one at the top goes */
-    low = _mm256_srl_epi16(_mm256_add_epi16(low, low), _mm_cvtsi32_si128(16 - level));
-    return _mm256_or_si256(_mm256_sll_epi16(run, _mm_cvtsi32_si128(level)), low);
-}
-
 /* Differences that were folded to the sums of each and all before it; 'sum' is that so far. */
 RICE_INLINE __m256i RICE(rice_sums)(__m256i u, __m256i *sum)
 {
@@ -47,42 +30,39 @@ RICE_INLINE __m256i RICE(rice_sums)(__m256i u, __m256i *sum)
 }
 #endif
 
-#if WITH_AVX2 && WIDTH == 8
+#if WITH_AVX2 && WIDTH < 32
+/* 16 pixels, in as many bits as they have. */
+RICE_INLINE void RICE(rice_store)(PIXEL *pixels, __m256i v)
+{
+#if WIDTH == 8
+    v = _mm256_and_si256(v, _mm256_set1_epi16(0xFF));
+    _mm_storeu_si128((__m128i *)pixels,
+                     _mm_packus_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+#else
+    _mm256_storeu_si256((__m256i *)pixels, v);
+#endif
+}
+
 RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
                                    PIXEL *previous)
 {
-    const __m256i byte = _mm256_set1_epi16(0xFF);
-    __m256i sum = _mm256_set1_epi16(*previous), all = _mm256_setzero_si256();
+    const struct rice_rebuild rebuild = NAME(rice_rebuild)(lane->level, (int32_t)1 << WIDTH);
+    __m256i sum = _mm256_set1_epi16((short)*previous), highest = _mm256_setzero_si256();
 
     for (size_t i = 0; i < n; i += 16) {
-        __m256i u = RICE(rice_u)(lane, i);
-        __m256i v = _mm256_and_si256(RICE(rice_sums)(u, &sum), byte);
-        all = _mm256_or_si256(all, u);
-        _mm_storeu_si128((__m128i *)(pixels + i), _mm_packus_epi16(_mm256_castsi256_si128(v),
-                                                                   _mm256_extracti128_si256(v, 1)));
+        __m256i a = NAME(rice_folded)(lane->symbols + i, &rebuild);
+        __m256i b = NAME(rice_folded)(lane->symbols + i + 8, &rebuild);
+        highest = _mm256_max_epi32(highest, _mm256_max_epi32(a, b));
+        RICE(rice_store)(pixels + i, RICE(rice_sums)(_mm256_packus_epi32(a, b), &sum));
     }
     *previous = (PIXEL)_mm256_extract_epi16(sum, 0);
-    return _mm256_testc_si256(byte, all);
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi32(rebuild.limit, highest)) == -1;
 }
-#elif WITH_AVX2 && WIDTH == 16
-RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
-                                   PIXEL *previous)
-{
-    __m256i sum = _mm256_set1_epi16((short)*previous);
-
-    for (size_t i = 0; i < n; i += 16) {
-        _mm256_storeu_si256((__m256i *)(pixels + i), RICE(rice_sums)(RICE(rice_u)(lane, i), &sum));
-    }
-    *previous = (PIXEL)_mm256_extract_epi16(sum, 0);
-    return true;
-}
-#elif WITH_AVX2 && WIDTH == 32
-RICE_INLINE __m256i RICE(rice_sums)(__m256i low, __m256i run, __m128i level, __m256i *sum)
+#elif WITH_AVX2
+/* Differences that were folded to the sums of each and all before it; 'sum' is that so far. */
+RICE_INLINE __m256i RICE(rice_sums)(__m256i u, __m256i *sum)
 {
     const __m256i last = _mm256_set1_epi32(7);
-    __m128i rest = _mm_sub_epi32(_mm_cvtsi32_si128(32), level);
-    __m256i u = _mm256_or_si256(_mm256_sll_epi32(run, level),
-                                _mm256_srl_epi32(_mm256_add_epi32(low, low), rest));
     __m256i sign = _mm256_and_si256(u, _mm256_set1_epi32(1));
     __m256i v =
         _mm256_xor_si256(_mm256_srli_epi32(u, 1), _mm256_sub_epi32(_mm256_setzero_si256(), sign));
@@ -97,31 +77,23 @@ RICE_INLINE __m256i RICE(rice_sums)(__m256i low, __m256i run, __m128i level, __m
     return v;
 }
 
-/* The high halves of 8 items of 64 bits. */
-RICE_INLINE __m256i RICE(rice_high)(const uint64_t *rest)
-{
-    __m256 a = _mm256_loadu_ps((const float *)rest), b = _mm256_loadu_ps((const float *)(rest + 4));
-    return _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xDD));
-}
-
 RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
                                    PIXEL *previous)
 {
-    __m256i sum = _mm256_set1_epi32((int)*previous);
-    __m128i level = _mm_cvtsi32_si128((int)lane->level);
+    const struct rice_rebuild rebuild = NAME(rice_rebuild)(lane->level, INT32_MAX);
+    __m256i sum = _mm256_set1_epi32((int)*previous), highest = _mm256_setzero_si256();
 
     for (size_t i = 0; i < n; i += 16) {
-        __m256i a = RICE(rice_high)(lane->rest + i), b = RICE(rice_high)(lane->rest + i + 8);
-        __m128i run = _mm_loadu_si128((const __m128i *)(lane->zeros + i));
-        __m256i first = RICE(rice_sums)(_mm256_permute2x128_si256(a, b, 0x20),
-                                        _mm256_cvtepu8_epi32(run), level, &sum);
-        __m256i second = RICE(rice_sums)(_mm256_permute2x128_si256(a, b, 0x31),
-                                         _mm256_cvtepu8_epi32(_mm_srli_si128(run, 8)), level, &sum);
-        _mm256_storeu_si256((__m256i *)(pixels + i), first);
-        _mm256_storeu_si256((__m256i *)(pixels + i + 8), second);
+        __m256i a = NAME(rice_folded)(lane->symbols + i, &rebuild);
+        __m256i b = NAME(rice_folded)(lane->symbols + i + 8, &rebuild);
+        __m256i first = _mm256_permute2x128_si256(a, b, 0x20);
+        __m256i second = _mm256_permute2x128_si256(a, b, 0x31);
+        highest = _mm256_max_epi32(highest, _mm256_max_epi32(a, b));
+        _mm256_storeu_si256((__m256i *)(pixels + i), RICE(rice_sums)(first, &sum));
+        _mm256_storeu_si256((__m256i *)(pixels + i + 8), RICE(rice_sums)(second, &sum));
     }
     *previous = (PIXEL)_mm256_extract_epi32(sum, 0);
-    return true;
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi32(rebuild.limit, highest)) == -1;
 }
 #else
 /* Pixels from the symbols of a lane; false if a folded difference is too large. */
@@ -131,7 +103,7 @@ RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, 
     uint32_t all = 0, last = *previous;
 
     for (size_t i = 0; i < n; i++) {
-        uint32_t low = (uint32_t)(lane->rest[NAME(rice_slot)(i)] << 1 >> 32) >> (31 - lane->level);
+        uint32_t low = (uint32_t)(lane->rest[i] << 1 >> 32) >> (31 - lane->level);
         uint32_t u = (uint32_t)lane->zeros[i] << lane->level | low >> 1;
         all |= u;
         last += rice_unfold(u);
@@ -190,7 +162,7 @@ RICE_INLINE unsigned RICE(rice_start_block)(struct rice_lane *lane)
     lane->window = window << WIDE(RICE_IDBITS);
     lane->level = code - 1;
     lane->most = most >> (lane->level & 31);
-    lane->most = lane->most < UINT8_MAX ? lane->most : UINT8_MAX;
+    lane->most = lane->most < 31 ? lane->most : 31;
     return code;
 }
 
