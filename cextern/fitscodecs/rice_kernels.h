@@ -64,18 +64,30 @@ struct rice_lane {
 
 /* ------------------------------------------------------------------- reading symbols */
 
-#if !WITH_AVX2
-#define T4(x) x, x, x, x
-#define T16(x) T4(x), T4(x), T4(x), T4(x)
-#define T64(x) T16(x), T16(x), T16(x), T16(x)
-static const uint8_t rice_runs[256] = {8,      7,      6,      6,      T4(5),  T4(4), T4(4),
-                                       T16(3), T16(2), T16(2), T64(1), T64(0), T64(0)};
+#if !WITH_AVX2 && !WITH_NEON
+/*
+ * Zeros before the first one of a byte, 8 - bit_length(i).  BSR, which compilers make of counting
+ * zeros for x86-64 without LZCNT, is slower than this on many CPUs; longer runs are rare.
+ */
+static const uint8_t rice_runs[256] = {
+    8, 7, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 4, 4, 4, 4, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
+    2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+};
 #endif
+
 /* Zeros before the first one; any number for 0, but below 64 unless the CPU counts them itself. */
 RICE_INLINE unsigned NAME(rice_run)(uint64_t window)
 {
 #if WITH_AVX2
     return (unsigned)_lzcnt_u64(window);
+#elif WITH_NEON
+    return leading_zeros64(window | 1);
 #else
     unsigned run = rice_runs[window >> 56];
     return RICE_UNLIKELY(run > 7) ? leading_zeros64(window | 1) : run;
@@ -104,19 +116,23 @@ RICE_INLINE uint64_t NAME(rice_window)(const uint8_t *next, unsigned offset)
  */
 RICE_INLINE size_t NAME(rice_slot)(size_t i)
 {
-    return (i & ~(size_t)15) + ((i & 6) << 1 | (i & 8) >> 2 | (i & 1));
+    return (i & 6) << 1 | (i & 8) >> 2 | (i & 1);
 }
 #endif
 
-/* Put symbol i aside: 'window' starts with it, and with its one after a shift by 'run'. */
-RICE_INLINE void NAME(rice_keep)(struct rice_lane *lane, size_t i, uint64_t window, unsigned run)
+/*
+ * Put symbol i of the 16 from 'first' on aside: 'window' starts with it, and with its one after a
+ * shift by 'run'.
+ */
+RICE_INLINE void NAME(rice_keep)(struct rice_lane *lane, size_t first, const size_t i,
+                                 uint64_t window, unsigned run)
 {
 #if WITH_AVX2
     (void)run;
-    lane->symbols[NAME(rice_slot)(i)] = window;
+    lane->symbols[first + NAME(rice_slot)(i)] = window;
 #else
-    lane->zeros[i] = (uint8_t)run;
-    lane->rest[i] = window << (run & 63);
+    lane->zeros[first + i] = (uint8_t)run;
+    lane->rest[first + i] = window << (run & 63);
 #endif
 }
 
@@ -148,27 +164,27 @@ RICE_INLINE bool NAME(rice_symbol)(struct rice_lane *lane, uint64_t most, uint64
 }
 
 /* A group again that did not fit a window; lane->next is where it starts. */
-RICE_APART void NAME(rice_long_group)(struct rice_lane *lane, size_t first, size_t n)
+RICE_APART void NAME(rice_long_group)(struct rice_lane *lane, size_t first, size_t start, size_t n)
 {
-    const uint8_t *start = lane->next;
+    const uint8_t *next = lane->next;
     uint64_t zeros, rest;
 
-    for (size_t i = first; i < first + n; i++) {
+    for (size_t i = start; i < start + n; i++) {
         if (!NAME(rice_symbol)(lane, lane->most, &zeros, &rest)) {
             lane->failed = true;
-            lane->next = start; /* where it is safe to go on, to no purpose */
+            lane->next = next; /* where it is safe to go on, to no purpose */
             lane->offset = 0;
             break;
         }
-        NAME(rice_keep)(lane, i, rest >> zeros, (unsigned)zeros);
+        NAME(rice_keep)(lane, first, i, rest >> zeros, (unsigned)zeros);
     }
     lane->window = NAME(rice_window)(lane->next, lane->offset);
 }
 
-/* A group of n symbols of each lane.  The arrays are in registers. */
+/* A group of n symbols of each lane, from first + start on.  The arrays are in registers. */
 RICE_INLINE void NAME(rice_group)(struct rice_lane *lanes, const size_t nlanes,
                                   const uint8_t **next, uint64_t *window, const unsigned *shift,
-                                  size_t first, const size_t n)
+                                  size_t first, const size_t start, const size_t n)
 {
     RICE_UNROLL
     for (size_t k = 0; k < nlanes; k++) {
@@ -182,7 +198,7 @@ RICE_INLINE void NAME(rice_group)(struct rice_lane *lanes, const size_t nlanes,
         RICE_UNROLL
         for (size_t k = 0; k < nlanes; k++) {
             unsigned run = NAME(rice_run)(window[k]);
-            NAME(rice_keep)(&lanes[k], first + i, window[k], run);
+            NAME(rice_keep)(&lanes[k], first, start + i, window[k], run);
             window[k] = window[k] << (run & 63) << shift[k];
         }
     }
@@ -190,7 +206,7 @@ RICE_INLINE void NAME(rice_group)(struct rice_lane *lanes, const size_t nlanes,
     for (size_t k = 0; k < nlanes; k++) {
         if (RICE_UNLIKELY(window[k] == 0)) {
             lanes[k].next = next[k];
-            NAME(rice_long_group)(&lanes[k], first, n);
+            NAME(rice_long_group)(&lanes[k], first, start, n);
             next[k] = lanes[k].next;
             window[k] = lanes[k].window;
         }
@@ -213,17 +229,17 @@ RICE_INLINE void NAME(rice_symbols)(struct rice_lane *lanes, const size_t nlanes
     }
     for (size_t i = 0; i < nsymbols; i += 16) {
         if (groups == 2) {
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 8);
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i + 8, 8);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 0, 8);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 8, 8);
         } else if (groups == 3) {
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 6);
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i + 6, 5);
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i + 11, 5);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 0, 6);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 6, 5);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 11, 5);
         } else {
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 4);
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i + 4, 4);
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i + 8, 4);
-            NAME(rice_group)(lanes, nlanes, next, window, shift, i + 12, 4);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 0, 4);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 4, 4);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 8, 4);
+            NAME(rice_group)(lanes, nlanes, next, window, shift, i, 12, 4);
         }
     }
     RICE_UNROLL
@@ -252,7 +268,6 @@ RICE_APART void NAME(rice_symbols_1)(struct rice_lane *lanes, size_t nsymbols, u
     }
 }
 
-#if RICE_LANES >= 4
 RICE_APART void NAME(rice_symbols_2)(struct rice_lane *lanes, size_t nsymbols, unsigned level)
 {
     if (level <= 4) {
@@ -274,23 +289,17 @@ RICE_APART void NAME(rice_symbols_4)(struct rice_lane *lanes, size_t nsymbols, u
         NAME(rice_symbols)(lanes, 4, nsymbols, 4);
     }
 }
-#endif
 
 RICE_INLINE void NAME(rice_symbols_of)(struct rice_lane *lanes, const size_t nlanes,
                                        size_t nsymbols, unsigned level)
 {
-#if RICE_LANES >= 4
     if (nlanes == 4) {
         NAME(rice_symbols_4)(lanes, nsymbols, level);
-        return;
-    }
-    if (nlanes == 2) {
+    } else if (nlanes == 2) {
         NAME(rice_symbols_2)(lanes, nsymbols, level);
-        return;
+    } else {
+        NAME(rice_symbols_1)(lanes, nsymbols, level);
     }
-#endif
-    (void)nlanes;
-    NAME(rice_symbols_1)(lanes, nsymbols, level);
 }
 
 #if WITH_AVX2

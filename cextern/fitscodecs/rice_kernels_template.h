@@ -273,18 +273,13 @@ RICE_INLINE void RICE(rice_decode_in_step)(struct fitscodecs_rice_stream *const 
 static void RICE(rice_decode)(struct fitscodecs_rice_stream *const *streams, size_t n,
                               size_t blocksize)
 {
-#if RICE_LANES >= 4
     if (n >= 4) {
         RICE(rice_decode_in_step)(streams, 4, blocksize);
-        return;
-    }
-    if (n >= 2) {
+    } else if (n >= 2) {
         RICE(rice_decode_in_step)(streams, 2, blocksize);
-        return;
+    } else {
+        RICE(rice_decode_in_step)(streams, 1, blocksize);
     }
-#endif
-    (void)n;
-    RICE(rice_decode_in_step)(streams, 1, blocksize);
 }
 
 /* ------------------------------------------------------------------- encoding */
