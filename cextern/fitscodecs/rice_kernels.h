@@ -111,12 +111,12 @@ RICE_INLINE uint64_t NAME(rice_window)(const uint8_t *next, unsigned offset)
 
 #if WITH_AVX2
 /*
- * Where symbol i of a block is.  The order is the one in which the high halves of 4 x 64 bits,
- * taken out two by two and packed two by two within the halves of vectors, come out as 0 to 15.
+ * Where symbol i of 16 is.  The order is the one in which the high halves of 4 x 64 bits, taken out
+ * two by two, come out as a vector of those with an even number and one of those with an odd one.
  */
 RICE_INLINE size_t NAME(rice_slot)(size_t i)
 {
-    return (i & 6) << 1 | (i & 8) >> 2 | (i & 1);
+    return (i & 1) << 3 | (i & 2) >> 1 | (i & 4) | (i & 8) >> 2;
 }
 #endif
 

@@ -50,28 +50,31 @@ RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, 
     __m256i sum = _mm256_set1_epi16((short)*previous), highest = _mm256_setzero_si256();
 
     for (size_t i = 0; i < n; i += 16) {
-        __m256i a = NAME(rice_folded)(lane->symbols + i, &rebuild);
-        __m256i b = NAME(rice_folded)(lane->symbols + i + 8, &rebuild);
-        highest = _mm256_max_epi32(highest, _mm256_max_epi32(a, b));
-        RICE(rice_store)(pixels + i, RICE(rice_sums)(_mm256_packus_epi32(a, b), &sum));
+        __m256i even = NAME(rice_folded)(lane->symbols + i, &rebuild);
+        __m256i odd = NAME(rice_folded)(lane->symbols + i + 8, &rebuild);
+        __m256i u = _mm256_or_si256(even, _mm256_slli_epi32(odd, 16));
+        highest = _mm256_max_epi32(highest, _mm256_max_epi32(even, odd));
+        RICE(rice_store)(pixels + i, RICE(rice_sums)(u, &sum));
     }
     *previous = (PIXEL)_mm256_extract_epi16(sum, 0);
     return _mm256_movemask_epi8(_mm256_cmpgt_epi32(rebuild.limit, highest)) == -1;
 }
 #elif WITH_AVX2
-/* Differences that were folded to the sums of each and all before it; 'sum' is that so far. */
-RICE_INLINE __m256i RICE(rice_sums)(__m256i u, __m256i *sum)
+RICE_INLINE __m256i RICE(rice_unfold)(__m256i u)
 {
-    const __m256i last = _mm256_set1_epi32(7);
     __m256i sign = _mm256_and_si256(u, _mm256_set1_epi32(1));
-    __m256i v =
-        _mm256_xor_si256(_mm256_srli_epi32(u, 1), _mm256_sub_epi32(_mm256_setzero_si256(), sign));
+    return _mm256_xor_si256(_mm256_srli_epi32(u, 1),
+                            _mm256_sub_epi32(_mm256_setzero_si256(), sign));
+}
 
+/* The sums of each and all before it; 'sum' is that so far. */
+RICE_INLINE __m256i RICE(rice_sums)(__m256i v, __m256i *sum)
+{
     v = _mm256_add_epi32(v, _mm256_slli_si256(v, 4));
     v = _mm256_add_epi32(v, _mm256_slli_si256(v, 8));
     __m256i ends = _mm256_shuffle_epi32(v, 0xFF);
     v = _mm256_add_epi32(v, _mm256_permute2x128_si256(ends, ends, 0x08));
-    __m256i total = _mm256_permutevar8x32_epi32(v, last);
+    __m256i total = _mm256_permutevar8x32_epi32(v, _mm256_set1_epi32(7));
     v = _mm256_add_epi32(v, *sum);
     *sum = _mm256_add_epi32(*sum, total);
     return v;
@@ -84,13 +87,16 @@ RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, 
     __m256i sum = _mm256_set1_epi32((int)*previous), highest = _mm256_setzero_si256();
 
     for (size_t i = 0; i < n; i += 16) {
-        __m256i a = NAME(rice_folded)(lane->symbols + i, &rebuild);
-        __m256i b = NAME(rice_folded)(lane->symbols + i + 8, &rebuild);
-        __m256i first = _mm256_permute2x128_si256(a, b, 0x20);
-        __m256i second = _mm256_permute2x128_si256(a, b, 0x31);
-        highest = _mm256_max_epi32(highest, _mm256_max_epi32(a, b));
-        _mm256_storeu_si256((__m256i *)(pixels + i), RICE(rice_sums)(first, &sum));
-        _mm256_storeu_si256((__m256i *)(pixels + i + 8), RICE(rice_sums)(second, &sum));
+        __m256i even = NAME(rice_folded)(lane->symbols + i, &rebuild);
+        __m256i odd = NAME(rice_folded)(lane->symbols + i + 8, &rebuild);
+        highest = _mm256_max_epi32(highest, _mm256_max_epi32(even, odd));
+        odd = RICE(rice_unfold)(odd);
+        /* Two by two, so that there are half as many to sum. */
+        __m256i last = RICE(rice_sums)(_mm256_add_epi32(RICE(rice_unfold)(even), odd), &sum);
+        __m256i first = _mm256_sub_epi32(last, odd);
+        __m256i a = _mm256_unpacklo_epi32(first, last), b = _mm256_unpackhi_epi32(first, last);
+        _mm256_storeu_si256((__m256i *)(pixels + i), _mm256_permute2x128_si256(a, b, 0x20));
+        _mm256_storeu_si256((__m256i *)(pixels + i + 8), _mm256_permute2x128_si256(a, b, 0x31));
     }
     *previous = (PIXEL)_mm256_extract_epi32(sum, 0);
     return _mm256_movemask_epi8(_mm256_cmpgt_epi32(rebuild.limit, highest)) == -1;
