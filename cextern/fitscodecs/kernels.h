@@ -52,13 +52,11 @@ struct fitscodecs_rice_stream {
 
 /* Blocks of RICE_1 of 16 or 32 pixels; in the arrays the functions for 1, 2 and 4 bytes a pixel. */
 struct fitscodecs_rice_kernels {
-    /* How many streams decode() reads at once. */
-    size_t nstreams;
-
     /*
-     * Decode whole blocks of the first streams of n >= 1, until a stream has none left or has one
-     * that the kernel cannot do: less than RICE_MARGIN bytes can be read from there, or it is
-     * damaged or has a very long run.  Such a stream is marked as stopped, where its block starts.
+     * Decode whole blocks of the first one, two or four of n >= 1 streams, until a stream has none
+     * left or has one that the kernel cannot do: less than RICE_MARGIN bytes can be read from
+     * there, or it is damaged or has a very long run.  Such a stream is marked as stopped, where
+     * its block starts.
      */
     void (*decode[3])(struct fitscodecs_rice_stream *const *streams, size_t n, size_t blocksize);
 

@@ -16,9 +16,9 @@
  *
  * The arithmetic is modulo 2^W, so pixels are handled as unsigned here whatever the image says.
  *
- * The functions here and in rice_template.h are the reference: they do any block, bit by bit, and
- * find what is wrong with a stream.  The kernels in rice_kernels.h do nearly all blocks of 16 or 32
- * pixels of a stream that is right, and leave the others to the reference.
+ * The functions in rice_template.h are the reference: they do any block, bit by bit, and find what
+ * is wrong with a stream.  The kernels in rice_kernels.h do nearly all blocks of 16 or 32 pixels of
+ * a stream that is right, and leave the others to the reference.
  */
 #include "bitreader.h"
 #include "bitwriter.h"
@@ -106,6 +106,12 @@ static enum fitscodecs_status (*const decode_block[3])(struct bitreader *, void 
     decode_block_u16,
     decode_block_u32,
 };
+static enum fitscodecs_status (*const decode_all[3])(struct bitreader *, void *, size_t, size_t,
+                                                     struct fitscodecs_result *) = {
+    decode_u8,
+    decode_u16,
+    decode_u32,
+};
 
 static size_t pixel_nbytes(const struct fitscodecs_tile *tile)
 {
@@ -179,6 +185,22 @@ static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const v
 
 /* ------------------------------------------------------------------- decoding */
 
+/* Decode with the reference alone. */
+static enum fitscodecs_status decode_slowly(const struct fitscodecs_tile *tile, const uint8_t *in,
+                                            size_t in_nbytes, void *pixels,
+                                            struct fitscodecs_result *result)
+{
+    struct bitreader br;
+    enum fitscodecs_status status;
+
+    *result = (struct fitscodecs_result){0};
+    bits_open(&br, in, in_nbytes);
+    status = decode_all[index_of_width(tile)](&br, pixels, tile->nx * tile->ny,
+                                              (size_t)tile->parameters[BLOCKSIZE], result);
+    result->nbytes = bits_used_nbytes(&br);
+    return status;
+}
+
 /* How many streams are decoded at once at most; the kernels take up to 4. */
 #define MOST_AT_ONCE 4
 
@@ -192,59 +214,44 @@ struct decoding {
     const struct fitscodecs_tile *tile;
     const uint8_t *in; /* the whole stream */
     size_t in_nbytes;
-    size_t npixels;
     size_t nskipped; /* bytes before those that stream.in has */
+    void *pixels;    /* the whole tile */
     enum fitscodecs_status *status;
     struct fitscodecs_result *result;
     uint8_t tail[TAIL_NBYTES + RICE_MARGIN];
 };
 
-/* A reader that is 'position' bits behind the start of a stream that has them. */
-static void open_at(struct bitreader *br, const uint8_t *in, size_t in_nbytes, uint64_t position)
-{
-    size_t nbytes = (size_t)(position / 8);
-
-    bits_open(br, in + nbytes, in_nbytes - nbytes);
-    if (position % 8 != 0) {
-        bits_refill(br);
-        bits_drop(br, (unsigned)(position % 8));
-    }
-}
-
+/* Bits before the next block, from the start of the whole stream. */
 static uint64_t position_of(const struct decoding *d)
 {
     return 8 * (uint64_t)d->nskipped + d->stream.position;
 }
 
-/* Note the end of a decoding, 'position' bits behind the start of its stream. */
-static void finish(struct decoding *d, enum fitscodecs_status status, uint64_t position)
+/* Something is wrong with the stream: leave it to the reference to find what. */
+static void find_fault(struct decoding *d)
 {
-    *d->status = status;
-    d->result->nbytes = (size_t)((position + 7) / 8);
+    *d->status = decode_slowly(d->tile, d->in, d->in_nbytes, d->pixels, d->result);
 }
 
-/* Read the first pixel; false if that is not there. */
+/* Read the first pixel; false if that finishes the decoding. */
 static bool start(struct decoding *d)
 {
+    struct fitscodecs_rice_stream *s = &d->stream;
     struct bitreader br;
     unsigned width = 8 * (unsigned)pixel_nbytes(d->tile);
     uint64_t first;
 
-    *d->result = (struct fitscodecs_result){0};
     bits_open(&br, d->in, d->in_nbytes);
     if (!bits_take(&br, width, &first)) {
-        finish(
-            d,
-            fitscodecs_fail(d->result, FITSCODECS_SHORT_INPUT, ends_early, 0, (int64_t)d->npixels),
-            0);
+        find_fault(d);
         return false;
     }
-    d->stream.in = d->in;
-    d->stream.in_nbytes = d->stream.readable_nbytes = d->in_nbytes;
-    d->stream.position = width;
-    d->stream.npixels = d->npixels;
-    d->stream.previous = (uint32_t)first;
-    d->stream.stopped = true;
+    s->in = d->in;
+    s->in_nbytes = s->readable_nbytes = d->in_nbytes;
+    s->position = width;
+    s->pixels = d->pixels;
+    s->npixels = d->tile->nx * d->tile->ny;
+    s->previous = (uint32_t)first;
     d->nskipped = 0;
     return true;
 }
@@ -275,22 +282,19 @@ static bool decode_one_block(struct decoding *d)
     struct bitreader br;
     size_t blocksize = (size_t)d->tile->parameters[BLOCKSIZE];
     size_t m = s->npixels < blocksize ? s->npixels : blocksize, done;
-    uint64_t position = position_of(d);
-    size_t nbytes = (size_t)(position / 8);
+    size_t nbytes = (size_t)(s->position / 8);
 
-    open_at(&br, d->in, d->in_nbytes, position);
-    enum fitscodecs_status status =
-        decode_block[index_of_width(d->tile)](&br, s->pixels, m, &s->previous, &done, d->result);
-    position = 8 * ((uint64_t)nbytes + (uint64_t)(br.next - br.start)) - br.nbits;
-    if (status == FITSCODECS_SHORT_INPUT) {
-        fitscodecs_fail(d->result, status, ends_early, (int64_t)(d->npixels - s->npixels + done),
-                        (int64_t)d->npixels);
+    bits_open(&br, s->in + nbytes, s->in_nbytes - nbytes);
+    if (s->position % 8 != 0) {
+        bits_refill(&br);
+        bits_drop(&br, (unsigned)(s->position % 8));
     }
-    if (status != FITSCODECS_OK) {
-        finish(d, status, position);
+    if (decode_block[index_of_width(d->tile)](&br, s->pixels, m, &s->previous, &done, d->result) !=
+        FITSCODECS_OK) {
+        find_fault(d);
         return false;
     }
-    s->position = position - 8 * (uint64_t)d->nskipped;
+    s->position = 8 * (uint64_t)(br.next - s->in) - br.nbits;
     s->pixels = (uint8_t *)s->pixels + m * pixel_nbytes(d->tile);
     s->npixels -= m;
     return true;
@@ -299,87 +303,91 @@ static bool decode_one_block(struct decoding *d)
 /* Do what the kernel did not; false if the decoding is finished. */
 static bool go_on(struct decoding *d)
 {
-    bool is_whole = d->stream.npixels >= (size_t)d->tile->parameters[BLOCKSIZE];
+    struct fitscodecs_rice_stream *s = &d->stream;
+    bool is_whole = s->npixels >= (size_t)d->tile->parameters[BLOCKSIZE];
 
-    if (d->stream.npixels > 0 && d->stream.stopped && !(is_whole && enter_tail(d)) &&
-        !decode_one_block(d)) {
+    if (s->npixels > 0 && s->stopped && !(is_whole && enter_tail(d)) && !decode_one_block(d)) {
         return false;
     }
-    if (d->stream.npixels == 0) {
-        finish(d, FITSCODECS_OK, position_of(d));
+    if (s->npixels == 0) {
+        *d->status = FITSCODECS_OK;
+        *d->result = (struct fitscodecs_result){.nbytes = (size_t)((position_of(d) + 7) / 8)};
         return false;
     }
     return true;
 }
 
-/* Streams of one width and block size, as many at once as the kernels take. */
-static void decode_alike(size_t n, const struct fitscodecs_tile *tiles, const uint8_t *const *in,
-                         const size_t *in_nbytes, void *const *pixels,
-                         enum fitscodecs_status *statuses, struct fitscodecs_result *results)
+/* What decode_several() is given. */
+struct decoding_list {
+    size_t n;
+    const struct fitscodecs_tile *tiles;
+    const uint8_t *const *in;
+    const size_t *in_nbytes;
+    void *const *pixels;
+    enum fitscodecs_status *statuses;
+    struct fitscodecs_result *results;
+};
+
+/* Start the decoding of one of the list; false if it is finished at once. */
+static bool start_from_list(struct decoding *d, const struct decoding_list *list, size_t i)
+{
+    d->tile = &list->tiles[i];
+    d->in = list->in[i];
+    d->in_nbytes = list->in_nbytes[i];
+    d->pixels = list->pixels[i];
+    d->status = &list->statuses[i];
+    d->result = &list->results[i];
+    return start(d);
+}
+
+/*
+ * Decode streams of one width and block size, as many at once as the kernels take: when one is
+ * finished, the next one gets its place.
+ */
+static void decode_alike(const struct decoding_list *list)
 {
     const struct fitscodecs_rice_kernels *kernels = fitscodecs_kernels.rice;
-    struct decoding decodings[MOST_AT_ONCE], *free_ones[MOST_AT_ONCE];
-    struct fitscodecs_rice_stream *streams[MOST_AT_ONCE]; /* those in work */
-    struct decoding *in_work[MOST_AT_ONCE];
-    size_t most = kernels->nstreams < MOST_AT_ONCE ? kernels->nstreams : MOST_AT_ONCE;
-    size_t nfree = 0, nin_work = 0, nstarted = 0;
+    size_t width = index_of_width(&list->tiles[0]), nstarted = 0, nin_work = 0;
+    size_t blocksize = (size_t)list->tiles[0].parameters[BLOCKSIZE];
+    struct decoding decodings[MOST_AT_ONCE], *in_work[MOST_AT_ONCE];
+    struct fitscodecs_rice_stream *streams[MOST_AT_ONCE];
 
-    while (nfree < most) {
-        free_ones[nfree] = &decodings[nfree];
-        nfree++;
+    for (size_t k = 0; k < MOST_AT_ONCE; k++) {
+        in_work[k] = &decodings[k]; /* those from 'nin_work' on are free */
     }
     for (;;) {
-        for (; nfree > 0 && nstarted < n; nstarted++) {
-            struct decoding *d = free_ones[nfree - 1];
-            d->tile = &tiles[nstarted];
-            d->in = in[nstarted];
-            d->in_nbytes = in_nbytes[nstarted];
-            d->npixels = d->tile->nx * d->tile->ny;
-            d->status = &statuses[nstarted];
-            d->result = &results[nstarted];
-            d->stream.pixels = pixels[nstarted];
-            if (start(d)) {
-                in_work[nin_work++] = d;
-                nfree--;
-            }
+        while (nin_work < MOST_AT_ONCE && nstarted < list->n) {
+            nin_work += start_from_list(in_work[nin_work], list, nstarted++);
         }
         if (nin_work == 0) {
             return;
         }
-        if (kernels_have(&tiles[0])) {
-            for (size_t k = 0; k < nin_work; k++) {
-                streams[k] = &in_work[k]->stream;
-            }
-            kernels->decode[index_of_width(&tiles[0])](streams, nin_work,
-                                                       (size_t)tiles[0].parameters[BLOCKSIZE]);
-        }
-        size_t nkept = 0;
         for (size_t k = 0; k < nin_work; k++) {
-            if (go_on(in_work[k])) {
-                in_work[nkept++] = in_work[k];
-            } else {
-                free_ones[nfree++] = in_work[k];
+            streams[k] = &in_work[k]->stream;
+            streams[k]->stopped = false;
+        }
+        kernels->decode[width](streams, nin_work, blocksize);
+        for (size_t k = nin_work; k-- > 0;) {
+            if (!go_on(in_work[k])) {
+                struct decoding *finished = in_work[k];
+                in_work[k] = in_work[--nin_work];
+                in_work[nin_work] = finished;
             }
         }
-        nin_work = nkept;
     }
 }
 
-static void decode_several(size_t n, const struct fitscodecs_tile *tiles, const uint8_t *const *in,
-                           const size_t *in_nbytes, void *const *pixels, void *scratch,
-                           enum fitscodecs_status *statuses, struct fitscodecs_result *results)
+/* Length of the first part of the list that has one width and block size. */
+static size_t count_alike(const struct decoding_list *list)
 {
-    (void)scratch;
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n; end++) {
-            if (tiles[end].parameters[BLOCKSIZE] != tiles[i].parameters[BLOCKSIZE] ||
-                tiles[end].parameters[BYTEPIX] != tiles[i].parameters[BYTEPIX]) {
-                break;
-            }
-        }
-        decode_alike(end - i, tiles + i, in + i, in_nbytes + i, pixels + i, statuses + i,
-                     results + i);
+    const int64_t *first = list->tiles[0].parameters;
+    size_t n = 1;
+
+    while (n < list->n && list->tiles[n].parameters[BLOCKSIZE] == first[BLOCKSIZE] &&
+           list->tiles[n].parameters[BYTEPIX] == first[BYTEPIX]) {
+        n++;
     }
+    return n;
 }
 
 static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const uint8_t *in,
@@ -387,10 +395,32 @@ static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const u
                                      struct fitscodecs_result *result)
 {
     enum fitscodecs_status status;
+    const struct decoding_list list = {1, tile, &in, &in_nbytes, &pixels, &status, result};
 
     (void)scratch;
-    decode_alike(1, tile, &in, &in_nbytes, &pixels, &status, result);
+    if (!kernels_have(tile)) {
+        return decode_slowly(tile, in, in_nbytes, pixels, result);
+    }
+    decode_alike(&list);
     return status;
+}
+
+static void decode_several(size_t n, const struct fitscodecs_tile *tiles, const uint8_t *const *in,
+                           const size_t *in_nbytes, void *const *pixels, void *scratch,
+                           enum fitscodecs_status *statuses, struct fitscodecs_result *results)
+{
+    for (size_t i = 0; i < n;) {
+        struct decoding_list list = {n - i,      tiles + i,    in + i,     in_nbytes + i,
+                                     pixels + i, statuses + i, results + i};
+        list.n = count_alike(&list);
+        if (kernels_have(&tiles[i])) {
+            decode_alike(&list);
+            i += list.n;
+        } else {
+            statuses[i] = decode(&tiles[i], in[i], in_nbytes[i], pixels[i], scratch, &results[i]);
+            i++;
+        }
+    }
 }
 
 const struct fitscodecs_codec fitscodecs_rice_1 = {
@@ -402,6 +432,6 @@ const struct fitscodecs_codec fitscodecs_rice_1 = {
     .scratch_nbytes = scratch_nbytes,
     .encode = encode,
     .decode = decode,
-    .most_at_once = MOST_AT_ONCE,
     .decode_several = decode_several,
+    .most_at_once = MOST_AT_ONCE,
 };

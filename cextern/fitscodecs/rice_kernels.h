@@ -465,7 +465,6 @@ RICE_INLINE void NAME(rice_put_quads)(struct rice_bits *bits, const uint16_t *u,
 #include "rice_kernels_template.h"
 
 static const struct fitscodecs_rice_kernels NAME(rice) = {
-    .nstreams = RICE_LANES,
     .decode = {NAME(rice_decode_u8), NAME(rice_decode_u16), NAME(rice_decode_u32)},
     .encode = {NAME(rice_encode_u8), NAME(rice_encode_u16), NAME(rice_encode_u32)},
 };

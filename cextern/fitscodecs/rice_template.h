@@ -111,6 +111,32 @@ static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, void *out
     return FITSCODECS_OK;
 }
 
+static enum fitscodecs_status NAME(decode)(struct bitreader *br, void *pixels, size_t npixels,
+                                           size_t blocksize, struct fitscodecs_result *result)
+{
+    PIXEL *p = pixels;
+    uint32_t previous;
+    uint64_t first;
+
+    if (!bits_take(br, WIDTH, &first)) {
+        return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT, ends_early, 0, (int64_t)npixels);
+    }
+    previous = (uint32_t)first;
+    for (size_t i = 0; i < npixels;) {
+        size_t m = npixels - i < blocksize ? npixels - i : blocksize, done;
+        enum fitscodecs_status status = NAME(decode_block)(br, p + i, m, &previous, &done, result);
+        if (status == FITSCODECS_SHORT_INPUT) {
+            return fitscodecs_fail(result, status, ends_early, (int64_t)(i + done),
+                                   (int64_t)npixels);
+        }
+        if (status != FITSCODECS_OK) {
+            return status;
+        }
+        i += m;
+    }
+    return FITSCODECS_OK;
+}
+
 #undef PIXEL
 #undef NAME
 #undef WIDTH

@@ -35,7 +35,6 @@ static size_t encode_nothing(struct bitwriter *bw, const void *pixels, size_t np
 }
 
 static const struct fitscodecs_rice_kernels rice_reference = {
-    .nstreams = 1,
     .decode = {decode_nothing, decode_nothing, decode_nothing},
     .encode = {encode_nothing, encode_nothing, encode_nothing},
 };
