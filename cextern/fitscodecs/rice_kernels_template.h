@@ -343,9 +343,10 @@ RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL
 #else
 RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
 {
+    const PIXEL *previous = pixels - 1;
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {
-        u[i] = WIDE(rice_fold)((PIXEL)(pixels[i] - pixels[i - 1]));
+        u[i] = WIDE(rice_fold)((PIXEL)(pixels[i] - previous[i]));
         sum += u[i];
     }
     return sum;
