@@ -227,7 +227,10 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
                                          struct group *group, struct fitscodecs_result *result)
 {
     const struct fitscodecs_codec *codec = batch->codec;
-    size_t most = codec->decode_several == NULL ? 1 : MOST_AT_ONCE, used = 0;
+    size_t most = codec->decode_several == NULL ? 1 : codec->most_at_once, used = 0;
+    size_t most_codec_nbytes = 0;
+
+    most = most < MOST_AT_ONCE ? most : MOST_AT_ONCE;
 
     for (group->n = 0; group->n < most && group->n < njobs; group->n++) {
         size_t i = group->n;
@@ -237,7 +240,12 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
             return i == 0 ? status : FITSCODECS_OK;
         }
         size_t npixels = tile.nx * tile.ny, nbytes = tile_nbytes(batch, npixels);
-        used = i == 0 ? aligned(codec->scratch_nbytes(&tile)) : used;
+        size_t codec_nbytes = aligned(codec->scratch_nbytes(&tile));
+        if (i == 0) {
+            used = most_codec_nbytes = codec_nbytes;
+        } else if (codec_nbytes > most_codec_nbytes) {
+            return FITSCODECS_OK;
+        }
         group->parts[i] = make_part(batch->ndim, batch->strides, type_nbytes(batch->image_type),
                                     jobs[i].shape, jobs[i].start, jobs[i].step, jobs[i].count);
         if (is_direct(batch, &group->parts[i], npixels, jobs[i].out)) {
@@ -262,7 +270,7 @@ static void decode_group(const struct fitscodecs_codec *codec, struct group *gro
                                            group->pixels[0], scratch, &group->results[0]);
     } else {
         codec->decode_several(group->n, group->tiles, group->in, group->in_nbytes, group->pixels,
-                              group->statuses, group->results);
+                              scratch, group->statuses, group->results);
     }
 }
 

@@ -86,11 +86,16 @@ struct fitscodecs_codec {
                                      size_t in_nbytes, void *pixels, void *scratch,
                                      struct fitscodecs_result *result);
 
-    /* Decode n independent tiles, of any shapes, as decode does each: quicker than one after the
-     * other.  NULL if the codec gains nothing by it, or needs scratch memory. */
+    /*
+     * Decode n independent tiles, of any shapes and parameters, which is quicker than one after the
+     * other; NULL if the codec gains nothing.  Each gets the status and the result of decode().
+     * 'scratch' is what the tile needs that needs most, and 'most_at_once' how many tiles are
+     * worth to be given in one call: more of them do not help further.
+     */
     void (*decode_several)(size_t n, const struct fitscodecs_tile *tiles, const uint8_t *const *in,
-                           const size_t *in_nbytes, void *const *pixels,
+                           const size_t *in_nbytes, void *const *pixels, void *scratch,
                            enum fitscodecs_status *statuses, struct fitscodecs_result *results);
+    size_t most_at_once;
 };
 
 /* The list of codecs, ended by NULL, and a search in it by ZCMPTYPE (NULL if there is none). */

@@ -9,11 +9,13 @@
 #include "bytes_kernels.h"
 #include "convert_kernels.h"
 #include "plio_kernels.h"
+#include "rice_kernels.h"
 
 struct fitscodecs_kernels fitscodecs_kernels = {
     .bytes = &bytes_portable,
     .plio = &plio_portable,
     .convert = &convert_portable,
+    .rice = &rice_portable,
 };
 
 void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_features)
@@ -21,6 +23,7 @@ void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_fe
     kernels->bytes = &bytes_portable;
     kernels->plio = &plio_portable;
     kernels->convert = &convert_portable;
+    kernels->rice = &rice_portable;
 #if FITSCODECS_HAS_X86
     if (cpu_features & FITSCODECS_CPU_SSE41) {
         fitscodecs_kernels_sse41(kernels);

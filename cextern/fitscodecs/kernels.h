@@ -32,6 +32,8 @@
 #define ALWAYS_INLINE inline
 #endif
 
+struct bitwriter;
+
 /* Bytes of pixels in another order. */
 struct fitscodecs_bytes_kernels {
     /* Reverse the bytes of n items of 1, 2, 4 or 8 bytes if this machine is little-endian: from
@@ -68,10 +70,40 @@ struct fitscodecs_convert_kernels {
     void (*f64_to_f32)(const double *in, size_t n, float *out);
 };
 
+/* A RICE_1 stream between two blocks. */
+struct fitscodecs_rice_stream {
+    const uint8_t *in;
+    size_t in_nbytes;       /* of the stream */
+    size_t readable_nbytes; /* and of any zeros behind it */
+    uint64_t position;      /* bits before the next block */
+    void *pixels;           /* where the next block goes, */
+    size_t npixels;         /* how many are still to come, */
+    uint32_t previous;      /* and the one before them */
+    bool stopped;
+};
+
+/* Blocks of RICE_1 of 16 or 32 pixels; in the arrays the functions for 1, 2 and 4 bytes a pixel. */
+struct fitscodecs_rice_kernels {
+    /*
+     * Decode whole blocks of the first one, two or four of n >= 1 streams, until a stream has none
+     * left or has one that the kernel cannot do: less than RICE_MARGIN bytes can be read from
+     * there, or it is damaged or has a very long run.  Such a stream is marked as stopped, where
+     * its block starts.
+     */
+    void (*decode[3])(struct fitscodecs_rice_stream *const *streams, size_t n, size_t blocksize);
+
+    /*
+     * Encode whole blocks from the first pixel of a tile, which is in the stream already, as long
+     * as there is room for a block of any length; returns the number of pixels.
+     */
+    size_t (*encode[3])(struct bitwriter *bw, const void *pixels, size_t npixels, size_t blocksize);
+};
+
 struct fitscodecs_kernels {
     const struct fitscodecs_bytes_kernels *bytes;
     const struct fitscodecs_plio_kernels *plio;
     const struct fitscodecs_convert_kernels *convert;
+    const struct fitscodecs_rice_kernels *rice;
 };
 
 extern struct fitscodecs_kernels fitscodecs_kernels;

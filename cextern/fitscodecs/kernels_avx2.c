@@ -21,6 +21,7 @@
 #include "bytes_kernels.h"
 #include "convert_kernels.h"
 #include "plio_kernels.h"
+#include "rice_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -33,6 +34,7 @@ void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels)
     kernels->bytes = &bytes_avx2;
     kernels->plio = &plio_avx2;
     kernels->convert = &convert_avx2;
+    kernels->rice = &rice_avx2;
 }
 
 #else

@@ -12,12 +12,14 @@
 #include "bytes_kernels.h"
 #include "convert_kernels.h"
 #include "plio_kernels.h"
+#include "rice_kernels.h"
 
 void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_neon;
     kernels->plio = &plio_neon;
     kernels->convert = &convert_neon;
+    kernels->rice = &rice_neon;
 }
 
 #else

@@ -9,6 +9,7 @@
 #include "checkkernels_bytes.h"
 #include "checkkernels_convert.h"
 #include "checkkernels_plio.h"
+#include "checkkernels_rice.h"
 
 static uint64_t check_features(unsigned features)
 {
@@ -21,6 +22,7 @@ static uint64_t check_features(unsigned features)
     ncases += check_bytes_kernels(&portable, &fast);
     ncases += check_plio_kernels(&portable, &fast);
     ncases += check_convert_kernels(&portable, &fast);
+    ncases += check_rice_kernels(&fast);
     return ncases;
 }
 
