@@ -36,8 +36,26 @@ struct fitscodecs_bytes_kernels {
     void (*unshuffle)(const void *in, void *out, size_t n, size_t itemsize);
 };
 
+/* Differences and medians of noise.c; in the arrays the functions for float and double pixels. */
+struct fitscodecs_noise_medians;
+
+struct fitscodecs_noise_kernels {
+    /* See fitscodecs_survey(). */
+    void (*survey[2])(const void *pixels, size_t n, struct fitscodecs_noise *noise);
+
+    /* The row medians of ny rows of nx >= NOISE_MIN_GOOD pixels without an infinity.  The lists of
+     * 'medians' have room for ny, 'work' for NOISE_WORK_ROWS rows of pixels. */
+    void (*find_medians[2])(const void *pixels, size_t nx, size_t ny, bool has_nan, void *work,
+                            struct fitscodecs_noise_medians *medians);
+
+    /* The value that sorting would bring to index k of n > k values, none of them negative or NaN;
+     * the values are lost. */
+    double (*select)(double *values, size_t n, size_t k);
+};
+
 struct fitscodecs_kernels {
     const struct fitscodecs_bytes_kernels *bytes;
+    const struct fitscodecs_noise_kernels *noise;
 };
 
 extern struct fitscodecs_kernels fitscodecs_kernels;

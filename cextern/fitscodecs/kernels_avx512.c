@@ -21,6 +21,7 @@
 #endif
 
 #include "bytes_kernels.h"
+#include "noise_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -31,6 +32,7 @@
 void fitscodecs_kernels_avx512(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_avx512;
+    kernels->noise = &noise_avx512;
 }
 
 #else

@@ -10,10 +10,12 @@
 #define WITH_NEON 1
 
 #include "bytes_kernels.h"
+#include "noise_kernels.h"
 
 void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_neon;
+    kernels->noise = &noise_neon;
 }
 
 #else

@@ -17,6 +17,7 @@
 #endif
 
 #include "bytes_kernels.h"
+#include "noise_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -27,6 +28,7 @@
 void fitscodecs_kernels_sse41(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_sse41;
+    kernels->noise = &noise_sse41;
 }
 
 #else
