@@ -17,17 +17,52 @@
 
 /* How select() takes samples; measured, and uncritical. */
 #define NOISE_NSAMPLES 32
-#define NOISE_MARGIN 5                           /* 1.8 sigma of the rank of a median of them */
-#define NOISE_FEW 64                             /* values of which all ranks are found at once */
-#define NOISE_STRIDE 2654435769u                 /* 2^32 times the golden ratio's fraction */
-#define NOISE_COUNT_BLOCK ((size_t)1 << 20)      /* values that uint32_t can count, and more */
-#define NOISE_MASK 64                            /* values whose comparisons make a mask */
+#define NOISE_MARGIN 5                      /* 1.8 sigma of the rank of a median of them */
+#define NOISE_FEW 64                        /* values of which all ranks are found at once */
+#define NOISE_STRIDE 2654435769u            /* 2^32 times the golden ratio's fraction */
+#define NOISE_COUNT_BLOCK ((size_t)1 << 20) /* values that uint32_t can count, and more */
+#define NOISE_MASK 64                       /* values whose comparisons make a mask */
+
+#if WITH_AVX2
+/* Where the bits that are set in each number of 8 bits are, from the lowest up, one place in each
+ * byte: the constants count how many bits are set below each one. */
+#ifndef NOISE_PLACES
+#define NOISE_PLACES
+#define BIT(m, b) ((uint64_t)((m) >> (b) & 1))
+#define NSET(m) (BIT(m, 0) + BIT(m, 1) + BIT(m, 2) + BIT(m, 3) + BIT(m, 4) + BIT(m, 5) + BIT(m, 6))
+#define PLACE(m, b) (BIT(m, b) * ((uint64_t)(b) << (8 * NSET((m) & ((1u << (b)) - 1)))))
+#define PLACES(m)                                                                                  \
+    (PLACE(m, 1) + PLACE(m, 2) + PLACE(m, 3) + PLACE(m, 4) + PLACE(m, 5) + PLACE(m, 6) +           \
+     PLACE(m, 7))
+#define PLACES4(m) PLACES(m), PLACES((m) + 1), PLACES((m) + 2), PLACES((m) + 3)
+#define PLACES16(m) PLACES4(m), PLACES4((m) + 4), PLACES4((m) + 8), PLACES4((m) + 12)
+#define PLACES64(m) PLACES16(m), PLACES16((m) + 16), PLACES16((m) + 32), PLACES16((m) + 48)
+static const uint64_t noise_places[256] = {PLACES64(0u), PLACES64(64u), PLACES64(128u),
+                                           PLACES64(192u)};
+#undef BIT
+#undef NSET
+#undef PLACE
+#undef PLACES
+#undef PLACES4
+#undef PLACES16
+#undef PLACES64
+#endif
+#endif
 
 #define PIXEL float
 #define TYPED(name) NAME(name##_f32)
 #define LARGEST FLT_MAX
 #define ABSOLUTE fabsf
 #define COUNTER uint32_t
+#if WITH_AVX2
+#define VECTOR __m256
+#define V(name) _mm256_##name##_ps
+#define IV(name) _mm256_##name##_epi32
+#define IV_SET1(value) _mm256_set1_epi32((int)(value))
+#define AS_F32(v) (v)
+#define AS_INT _mm256_castps_si256
+#define FROM_INT _mm256_castsi256_ps
+#endif
 #include "noise_template.h"
 
 #define PIXEL double
@@ -35,6 +70,15 @@
 #define LARGEST DBL_MAX
 #define ABSOLUTE fabs
 #define COUNTER uint64_t
+#if WITH_AVX2
+#define VECTOR __m256d
+#define V(name) _mm256_##name##_pd
+#define IV(name) _mm256_##name##_epi64
+#define IV_SET1(value) _mm256_set1_epi64x((long long)(value))
+#define AS_F32 _mm256_castpd_ps
+#define AS_INT _mm256_castpd_si256
+#define FROM_INT _mm256_castsi256_pd
+#endif
 #include "noise_template.h"
 
 static double NAME(select_double)(double *values, size_t n, size_t k)

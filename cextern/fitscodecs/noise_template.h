@@ -7,7 +7,12 @@
  *   LARGEST     largest finite number
  *   ABSOLUTE    function for the absolute value
  *   COUNTER     unsigned integer of the size of PIXEL: loops that count with it become vector code
+ *
+ * and for AVX2 what noise_avx2.h needs.
  */
+#if WITH_AVX2
+#include "noise_avx2.h"
+#endif
 
 /*
  * Count and range of the pixels that are not NaN.  A comparison with NaN is false, which leaves it
@@ -81,9 +86,13 @@ static struct TYPED(counts) TYPED(count)(const PIXEL *a, size_t n, PIXEL low, PI
  * values stay cannot be predicted: that makes this quicker than swapping them. */
 static size_t TYPED(keep)(PIXEL *a, size_t n, PIXEL low, PIXEL high)
 {
+    size_t i = 0;
     size_t m = 0;
 
-    for (size_t i = 0; i < n; i++) {
+#if WITH_AVX2
+    m = TYPED(keep_vectors)(a, n, low, high, &i);
+#endif
+    for (; i < n; i++) {
         PIXEL v = a[i];
         a[m] = v; /* overwritten by the next one if it does not stay */
         m += (v > low) & (v < high);
@@ -94,9 +103,13 @@ static size_t TYPED(keep)(PIXEL *a, size_t n, PIXEL low, PIXEL high)
 /* Copy the values that are not NaN, and return their number.  'out' may be 'in'. */
 static size_t TYPED(drop_nan)(const PIXEL *in, size_t n, PIXEL *out)
 {
+    size_t i = 0;
     size_t m = 0;
 
-    for (size_t i = 0; i < n; i++) {
+#if WITH_AVX2
+    m = TYPED(drop_nan_vectors)(in, n, out, &i);
+#endif
+    for (; i < n; i++) {
         PIXEL v = in[i];
         out[m] = v; /* overwritten by the next one if it is a NaN */
         m += v == v;
@@ -113,6 +126,9 @@ static size_t TYPED(drop_nan)(const PIXEL *in, size_t n, PIXEL *out)
  */
 static void TYPED(pick)(const PIXEL *few, size_t n, size_t k1, size_t k2, PIXEL *v1, PIXEL *v2)
 {
+#if WITH_AVX2
+    TYPED(pick_vectors)(few, n, k1, k2, v1, v2);
+#else
     PIXEL first = -1, second = -1;
 
     for (size_t i = 0; i < n; i += NOISE_LANES) {
@@ -130,6 +146,7 @@ static void TYPED(pick)(const PIXEL *few, size_t n, size_t k1, size_t k2, PIXEL 
     }
     *v1 = first;
     *v2 = second;
+#endif
 }
 
 /* Two of the values that most likely enclose the one of index k closely, from samples at places
@@ -359,16 +376,22 @@ static bool TYPED(find_differences)(const PIXEL *restrict x, size_t n, PIXEL *re
                                     PIXEL *restrict d3, PIXEL *restrict d5)
 {
     COUNTER has_flat = 0;
+    size_t i = 0;
 
-    for (size_t i = 0; i < n; i++) {
+#if WITH_AVX2
+    has_flat = TYPED(difference_vectors)(x, n, d2, d3, d5, &i);
+#endif
+    for (; i < n; i++) {
         PIXEL a = x[i], c = x[i + 2], d = x[i + 3], e = x[i + 4], f = x[i + 5], g = x[i + 6];
+        PIXEL second = ABSOLUTE(e - g);
+        PIXEL third = ABSOLUTE(2 * e - c - g);
         PIXEL fifth = ABSOLUTE(6 * e - 4 * c - 4 * g + a + x[i + 8]);
-        COUNTER flat2 = (e == f) & (f == g);
-        COUNTER flat3 = flat2 & (c == d) & (d == e);
+        COUNTER flat2 = (COUNTER)(e == f) & (COUNTER)(f == g);
+        COUNTER flat3 = flat2 & (COUNTER)(c == d) & (COUNTER)(d == e);
         fifth = fifth == fifth ? fifth : (PIXEL)INFINITY;
-        d2[i] = flat2 ? (PIXEL)NAN : ABSOLUTE(e - g);
-        d3[i] = flat3 ? (PIXEL)NAN : ABSOLUTE(2 * e - c - g);
-        d5[i] = flat3 ? (PIXEL)NAN : fifth;
+        d2[i] = flat2 != 0 ? (PIXEL)NAN : second;
+        d3[i] = flat3 != 0 ? (PIXEL)NAN : third;
+        d5[i] = flat3 != 0 ? (PIXEL)NAN : fifth;
         has_flat |= flat2;
     }
     return has_flat != 0;
@@ -482,3 +505,12 @@ static void TYPED(find_medians)(const void *in, size_t nx, size_t ny, bool has_n
 #undef LARGEST
 #undef ABSOLUTE
 #undef COUNTER
+#if WITH_AVX2
+#undef VECTOR
+#undef V
+#undef IV
+#undef IV_SET1
+#undef AS_F32
+#undef AS_INT
+#undef FROM_INT
+#endif
