@@ -8,16 +8,22 @@
 #define NAME(function) function##_portable
 #include "bytes_kernels.h"
 #include "noise_kernels.h"
+#include "quantize_kernels.h"
+#include "dequantize_kernels.h"
 
 struct fitscodecs_kernels fitscodecs_kernels = {
     .bytes = &bytes_portable,
     .noise = &noise_portable,
+    .quantize = &quantize_portable,
+    .dequantize = &dequantize_portable,
 };
 
 void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_features)
 {
     kernels->bytes = &bytes_portable;
     kernels->noise = &noise_portable;
+    kernels->quantize = &quantize_portable;
+    kernels->dequantize = &dequantize_portable;
 #if FITSCODECS_HAS_X86
     if (cpu_features & FITSCODECS_CPU_SSE41) {
         fitscodecs_kernels_sse41(kernels);

@@ -53,9 +53,42 @@ struct fitscodecs_noise_kernels {
     double (*select)(double *values, size_t n, size_t k);
 };
 
+/* Pixels of quantize.c to integers; in the arrays the functions for float and double pixels. */
+struct fitscodecs_quantize_kernels {
+    /* With the dither values of 'table', or without dither if it is NULL.  A NaN or what 32 bits
+     * do not hold becomes INT32_MIN or, saturating, the nearest integer that is not reserved. */
+    void (*quantize[2])(const void *in, const float *table, size_t n, double scale, double zero,
+                        int32_t *out);
+    void (*quantize_saturating[2])(const void *in, const float *table, size_t n, double scale,
+                                   double zero, int32_t *out);
+
+    /* Put in the integer that stands for a NaN, or for a zero. */
+    void (*mark_nan[2])(const void *in, size_t n, int32_t *out);
+    void (*mark_zero[2])(const void *in, size_t n, int32_t *out);
+};
+
+/* Integers of one type back to pixels of one type, for dequantize.c. */
+struct fitscodecs_dequantize_loops {
+    void (*plain)(const void *in, size_t n, double scale, double zero, void *out);
+    void (*dithered)(const void *in, const float *table, size_t n, double scale, double zero,
+                     void *out);
+
+    /* Whether there is a special integer, and set the pixels that have it.  The type holds it. */
+    bool (*contains)(const void *in, size_t n, int64_t special);
+    void (*replace)(const void *in, size_t n, int64_t special, double value, void *out);
+
+    size_t integer_nbytes, pixel_nbytes;
+};
+
+struct fitscodecs_dequantize_kernels {
+    struct fitscodecs_dequantize_loops u8[2], i16[2], i32[2], i64[2]; /* to float, to double */
+};
+
 struct fitscodecs_kernels {
     const struct fitscodecs_bytes_kernels *bytes;
     const struct fitscodecs_noise_kernels *noise;
+    const struct fitscodecs_quantize_kernels *quantize;
+    const struct fitscodecs_dequantize_kernels *dequantize;
 };
 
 extern struct fitscodecs_kernels fitscodecs_kernels;

@@ -20,6 +20,8 @@
 
 #include "bytes_kernels.h"
 #include "noise_kernels.h"
+#include "quantize_kernels.h"
+#include "dequantize_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -31,6 +33,8 @@ void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_avx2;
     kernels->noise = &noise_avx2;
+    kernels->quantize = &quantize_avx2;
+    kernels->dequantize = &dequantize_avx2;
 }
 
 #else
