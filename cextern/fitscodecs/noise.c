@@ -63,7 +63,7 @@ static double middle(const double *medians, size_t n, double *copy)
     lower = fitscodecs_kernels.noise->select(copy, n, (n - 1) / 2);
     for (size_t i = 0; i < n; i++) {
         nupto += medians[i] <= lower;
-        upper = (medians[i] > lower) & (medians[i] < upper) ? medians[i] : upper;
+        upper = ((medians[i] > lower) & (medians[i] < upper)) ? medians[i] : upper;
     }
     if (n == 1) {
         return lower; /* twice it could overflow */

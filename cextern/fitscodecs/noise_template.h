@@ -140,8 +140,8 @@ static void TYPED(pick)(const PIXEL *few, size_t n, size_t k1, size_t k2, PIXEL 
         }
         for (size_t lane = 0; lane < NOISE_LANES; lane++) {
             PIXEL v = few[i + lane];
-            first = (nbelow[lane] <= k1) & (v > first) ? v : first;
-            second = (nbelow[lane] <= k2) & (v > second) ? v : second;
+            first = ((nbelow[lane] <= k1) & (v > first)) ? v : first;
+            second = ((nbelow[lane] <= k2) & (v > second)) ? v : second;
         }
     }
     *v1 = first;
@@ -343,8 +343,8 @@ static PIXEL TYPED(select_in_order)(PIXEL *a, size_t n, size_t k, size_t fixed)
 
     while (hi > lo + 1) {
         size_t up, pivot;
-        if (hi < fixed) {
-            return TYPED(select)(a + lo, hi - lo + 1, k - lo, 0);
+        if (hi < fixed) { /* k < lo if the value is the pivot of the last split */
+            return k < lo ? a[k] : TYPED(select)(a + lo, hi - lo + 1, k - lo, 0);
         }
         pivot = TYPED(split)(a, lo, hi, &up);
         if (pivot <= k) {
