@@ -49,8 +49,8 @@ struct fitscodecs_noise_kernels {
                             struct fitscodecs_noise_medians *medians);
 
     /* The value that sorting would bring to index k of n > k values, none of them negative or NaN;
-     * the values are lost. */
-    double (*select)(double *values, size_t n, size_t k);
+     * the values are lost, 'spare' has room for n. */
+    double (*select)(double *values, size_t n, size_t k, double *spare);
 };
 
 /* Pixels of quantize.c to integers; in the arrays the functions for float and double pixels. */

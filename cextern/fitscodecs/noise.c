@@ -27,13 +27,13 @@ static void join_short_rows(size_t *nx, size_t *ny)
     }
 }
 
-/* Layout: three lists of ny row medians and a copy of one, then the kernel's rows of pixels. */
+/* Layout: three lists of ny row medians and two to work with, then the kernel's rows of pixels. */
 size_t fitscodecs_noise_scratch_nbytes(size_t nx, size_t ny, bool is_f64)
 {
     size_t medians_nbytes, rows_nbytes;
 
     join_short_rows(&nx, &ny);
-    medians_nbytes = saturating_mul(ny, 4 * sizeof(double));
+    medians_nbytes = saturating_mul(ny, 5 * sizeof(double));
     rows_nbytes = saturating_mul(nx, NOISE_WORK_ROWS * (is_f64 ? sizeof(double) : sizeof(float)));
     return saturating_add(medians_nbytes, rows_nbytes);
 }
@@ -49,9 +49,9 @@ bool fitscodecs_has_infinity(const struct fitscodecs_noise *noise)
     return noise->minimum < -DBL_MAX || noise->maximum > DBL_MAX;
 }
 
-/* Median of n row medians: the mean of the two in the middle, or the one, or 0 of none.  'copy'
- * has room for n. */
-static double middle(const double *medians, size_t n, double *copy)
+/* Median of n row medians: the mean of the two in the middle, or the one, or 0 of none.  'work'
+ * has room for twice as many. */
+static double middle(const double *medians, size_t n, double *work)
 {
     double lower, upper = INFINITY;
     size_t nupto = 0;
@@ -59,8 +59,8 @@ static double middle(const double *medians, size_t n, double *copy)
     if (n == 0) {
         return 0.0;
     }
-    memcpy(copy, medians, n * sizeof medians[0]);
-    lower = fitscodecs_kernels.noise->select(copy, n, (n - 1) / 2);
+    memcpy(work, medians, n * sizeof medians[0]);
+    lower = fitscodecs_kernels.noise->select(work, n, (n - 1) / 2, work + n);
     for (size_t i = 0; i < n; i++) {
         nupto += medians[i] <= lower;
         upper = ((medians[i] > lower) & (medians[i] < upper)) ? medians[i] : upper;
@@ -80,7 +80,7 @@ void fitscodecs_noise(const void *pixels, bool is_f64, size_t nx, size_t ny, voi
                       struct fitscodecs_noise *noise)
 {
     struct fitscodecs_noise_medians medians = {0};
-    double *copy;
+    double *work;
     bool has_nan;
 
     fitscodecs_survey(pixels, is_f64, nx * ny, noise);
@@ -92,9 +92,10 @@ void fitscodecs_noise(const void *pixels, bool is_f64, size_t nx, size_t ny, voi
     medians.second = scratch;
     medians.third = medians.second + ny;
     medians.fifth = medians.third + ny;
-    copy = medians.fifth + ny;
-    fitscodecs_kernels.noise->find_medians[is_f64](pixels, nx, ny, has_nan, copy + ny, &medians);
-    noise->noise2 = SIGMA_SECOND * middle(medians.second, medians.nsecond, copy);
-    noise->noise3 = SIGMA_THIRD * middle(medians.third, medians.nthird, copy);
-    noise->noise5 = SIGMA_FIFTH * middle(medians.fifth, medians.nthird, copy);
+    work = medians.fifth + ny;
+    fitscodecs_kernels.noise->find_medians[is_f64](pixels, nx, ny, has_nan, work + 2 * ny,
+                                                   &medians);
+    noise->noise2 = SIGMA_SECOND * middle(medians.second, medians.nsecond, work);
+    noise->noise3 = SIGMA_THIRD * middle(medians.third, medians.nthird, work);
+    noise->noise5 = SIGMA_FIFTH * middle(medians.fifth, medians.nthird, work);
 }

@@ -13,12 +13,14 @@
 #include <float.h>
 #include <math.h>
 
-#define NOISE_LANES 8 /* pixels that survey() works on at a time */
+#define NOISE_LANES 8 /* values whose ranks are counted at a time */
 
 /* How select() takes samples; measured, and uncritical. */
 #define NOISE_NSAMPLES 32
-#define NOISE_MARGIN 5                      /* 1.8 sigma of the rank of a median of them */
-#define NOISE_FEW 64                        /* values of which all ranks are found at once */
+#define NOISE_MARGIN 5 /* 1.8 sigma of the rank of a median of them */
+#define NOISE_WIDTH                                                                                \
+    3.0              /* of what a guess encloses, against 1/sqrt(n), as a fraction of the guess */
+#define NOISE_FEW 64 /* values of which all ranks are found at once */
 #define NOISE_STRIDE 2654435769u            /* 2^32 times the golden ratio's fraction */
 #define NOISE_COUNT_BLOCK ((size_t)1 << 20) /* values that uint32_t can count, and more */
 #define NOISE_MASK 64                       /* values whose comparisons make a mask */
@@ -56,6 +58,7 @@ static const uint64_t noise_places[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #define COUNTER uint32_t
 #if WITH_AVX2
 #define VECTOR __m256
+#define NOISE_VECTOR 8
 #define V(name) _mm256_##name##_ps
 #define IV(name) _mm256_##name##_epi32
 #define IV_SET1(value) _mm256_set1_epi32((int)(value))
@@ -72,6 +75,7 @@ static const uint64_t noise_places[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #define COUNTER uint64_t
 #if WITH_AVX2
 #define VECTOR __m256d
+#define NOISE_VECTOR 4
 #define V(name) _mm256_##name##_pd
 #define IV(name) _mm256_##name##_epi64
 #define IV_SET1(value) _mm256_set1_epi64x((long long)(value))
@@ -81,9 +85,9 @@ static const uint64_t noise_places[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #endif
 #include "noise_template.h"
 
-static double NAME(select_double)(double *values, size_t n, size_t k)
+static double NAME(select_double)(double *values, size_t n, size_t k, double *spare)
 {
-    return NAME(select_f64)(values, n, k, 0);
+    return NAME(select_f64)(values, n, k, 0, spare);
 }
 
 static const struct fitscodecs_noise_kernels NAME(noise) = {
@@ -96,6 +100,7 @@ static const struct fitscodecs_noise_kernels NAME(noise) = {
 #undef NOISE_NSAMPLES
 #undef NOISE_MARGIN
 #undef NOISE_FEW
+#undef NOISE_WIDTH
 #undef NOISE_STRIDE
 #undef NOISE_COUNT_BLOCK
 #undef NOISE_MASK

@@ -16,47 +16,32 @@
 
 /*
  * Count and range of the pixels that are not NaN.  A comparison with NaN is false, which leaves it
- * out.  NOISE_LANES independent ranges, merged at the end, let the compiler work on several pixels
- * at a time: it must not reorder comparisons of floats by itself.
+ * out.
  */
 static void TYPED(survey)(const void *in, size_t n, struct fitscodecs_noise *noise)
 {
     const PIXEL *pixels = in;
-    PIXEL low[NOISE_LANES], high[NOISE_LANES];
-    size_t ngood = 0;
-    size_t nblocks = n / NOISE_LANES;
+    PIXEL low = LARGEST, high = -LARGEST;
+    size_t ngood = 0, i = 0;
 
-    for (size_t j = 0; j < NOISE_LANES; j++) {
-        low[j] = LARGEST;
-        high[j] = -LARGEST;
-    }
-    for (size_t i = 0; i < nblocks * NOISE_LANES; i += NOISE_LANES) {
-        for (size_t j = 0; j < NOISE_LANES; j++) {
-            PIXEL v = pixels[i + j];
-            low[j] = v < low[j] ? v : low[j];
-            high[j] = v > high[j] ? v : high[j];
-        }
-    }
-    for (size_t i = nblocks * NOISE_LANES; i < n; i++) {
+#if WITH_AVX2
+    ngood = TYPED(survey_vectors)(pixels, n, &low, &high, &i);
+#endif
+    for (; i < n; i++) {
         PIXEL v = pixels[i];
-        low[0] = v < low[0] ? v : low[0];
-        high[0] = v > high[0] ? v : high[0];
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+        ngood += v == v;
     }
-    for (size_t j = 1; j < NOISE_LANES; j++) {
-        low[0] = low[j] < low[0] ? low[j] : low[0];
-        high[0] = high[j] > high[0] ? high[j] : high[0];
-    }
-    for (size_t i = 0; i < n; i++) {
-        ngood += pixels[i] == pixels[i];
-    }
-    *noise = (struct fitscodecs_noise){.ngood = ngood, .minimum = low[0], .maximum = high[0]};
+    /* Zeros without a sign, which would depend on the order of comparisons. */
+    *noise = (struct fitscodecs_noise){.ngood = ngood, .minimum = low + 0, .maximum = high + 0};
 }
 
 /* ------------------------------------------------------------------ medians in any order */
 
-/* How many values are smaller than 'low' and than 'high', and how many not larger than each. */
+/* How many values are smaller than 'low', and how many not larger than 'low' and than 'high'. */
 struct TYPED(counts) {
-    size_t below_low, upto_low, below_high, upto_high;
+    size_t below_low, upto_low, upto_high;
 };
 
 static struct TYPED(counts) TYPED(count)(const PIXEL *a, size_t n, PIXEL low, PIXEL high)
@@ -65,16 +50,14 @@ static struct TYPED(counts) TYPED(count)(const PIXEL *a, size_t n, PIXEL low, PI
 
     while (n > 0) {
         size_t nblock = n < NOISE_COUNT_BLOCK ? n : NOISE_COUNT_BLOCK;
-        COUNTER below_low = 0, upto_low = 0, below_high = 0, upto_high = 0;
+        COUNTER below_low = 0, upto_low = 0, upto_high = 0;
         for (size_t i = 0; i < nblock; i++) {
             below_low += a[i] < low;
             upto_low += a[i] <= low;
-            below_high += a[i] < high;
             upto_high += a[i] <= high;
         }
         counts.below_low += below_low;
         counts.upto_low += upto_low;
-        counts.below_high += below_high;
         counts.upto_high += upto_high;
         a += nblock;
         n -= nblock;
@@ -82,21 +65,24 @@ static struct TYPED(counts) TYPED(count)(const PIXEL *a, size_t n, PIXEL low, PI
     return counts;
 }
 
-/* Keep the values between 'low' and 'high', and return how many.  There is no branch, since which
- * values stay cannot be predicted: that makes this quicker than swapping them. */
-static size_t TYPED(keep)(PIXEL *a, size_t n, PIXEL low, PIXEL high)
+/* Copy the values between 'low' and 'high', and return how many; '*upto_low' tells how many are not
+ * larger than 'low'.  'out' may be 'in'.  There is no branch, since which values stay cannot be
+ * predicted: that makes this quicker than swapping them. */
+static size_t TYPED(copy_between)(const PIXEL *in, size_t n, PIXEL low, PIXEL high, PIXEL *out,
+                                  size_t *upto_low)
 {
-    size_t i = 0;
-    size_t m = 0;
+    size_t i = 0, m = 0, nlow = 0;
 
 #if WITH_AVX2
-    m = TYPED(keep_vectors)(a, n, low, high, &i);
+    m = TYPED(copy_between_vectors)(in, n, low, high, out, &nlow, &i);
 #endif
     for (; i < n; i++) {
-        PIXEL v = a[i];
-        a[m] = v; /* overwritten by the next one if it does not stay */
+        PIXEL v = in[i];
+        out[m] = v; /* overwritten by the next one if it does not stay */
+        nlow += v <= low;
         m += (v > low) & (v < high);
     }
+    *upto_low = nlow;
     return m;
 }
 
@@ -179,41 +165,44 @@ static PIXEL TYPED(select_few)(const PIXEL *a, size_t n, size_t k)
 
 /*
  * The value that sorting would bring to index k of n > k values, none of them negative or NaN.
- * The values are lost.
+ * The values are lost; 'spare' has room for n.
  *
- * A guess or samples give two values that most likely enclose the one wanted closely.  Counting
- * tells whether it is before, between or behind them or one of them, and the others are dropped.
- * That at least drops the two if they are from samples, so it comes to an end.
+ * A guess (if not 0) or samples give two values that most likely enclose the one wanted closely.
+ * Those between them are taken out, and the next samples are from these.  If the one wanted is not
+ * there, counting tells whether it is before, behind or one of the two.  That at least drops the
+ * two if they are from samples, so it comes to an end.
  */
-static PIXEL TYPED(select)(PIXEL *a, size_t n, size_t k, PIXEL guess)
+static PIXEL TYPED(select)(PIXEL *a, size_t n, size_t k, PIXEL guess, PIXEL *spare)
 {
-    PIXEL low = 0, high = 0;
+    PIXEL width = guess * (PIXEL)(NOISE_WIDTH / sqrt((double)n));
+    PIXEL low = guess - width, high = guess + width;
 
-    if (guess > 0) {
-        PIXEL width = guess * (PIXEL)(3.0 / sqrt((double)n));
-        low = guess - width;
-        high = guess + width;
-    }
     while (n > NOISE_FEW) {
-        struct TYPED(counts) counts;
-        if (!(low < high)) {
+        size_t upto_low, nbetween;
+        if (!(low < high)) { /* or one is NaN, of an infinite guess */
             TYPED(enclose)(a, n, k, &low, &high);
         }
-        counts = TYPED(count)(a, n, low, high);
-        if (k < counts.below_low) {
-            n = TYPED(keep)(a, n, -1, low);
-        } else if (k < counts.upto_low) {
-            return low;
-        } else if (k < counts.below_high) {
-            n = TYPED(keep)(a, n, low, high);
-            k -= counts.upto_low;
-        } else if (k < counts.upto_high) {
-            return high;
+        nbetween = TYPED(copy_between)(a, n, low, high, spare, &upto_low);
+        if (k >= upto_low && k - upto_low < nbetween) {
+            PIXEL *t = a;
+            a = spare;
+            spare = t;
+            n = nbetween;
+            k -= upto_low;
         } else {
-            n = TYPED(keep)(a, n, high, (PIXEL)INFINITY);
-            k -= counts.upto_high;
-            if (k >= n) {
-                return (PIXEL)INFINITY;
+            struct TYPED(counts) counts = TYPED(count)(a, n, low, high);
+            if (k < counts.below_low) {
+                n = TYPED(copy_between)(a, n, -1, low, a, &upto_low);
+            } else if (k < counts.upto_low) {
+                return low;
+            } else if (k < counts.upto_high) {
+                return high;
+            } else {
+                n = TYPED(copy_between)(a, n, high, (PIXEL)INFINITY, a, &upto_low);
+                k -= counts.upto_high;
+                if (k >= n) {
+                    return (PIXEL)INFINITY;
+                }
             }
         }
         low = high;
@@ -242,9 +231,15 @@ static uint64_t TYPED(mask_from)(const PIXEL *a, PIXEL pivot)
 {
     uint64_t mask = 0;
 
+#if WITH_AVX2
+    for (size_t i = 0; i < NOISE_MASK; i += NOISE_VECTOR) {
+        mask |= TYPED(mask_vector)(TYPED(load)(a + i), V(set1)(pivot)) << i;
+    }
+#else
     for (size_t i = 0; i < NOISE_MASK; i++) {
         mask |= (uint64_t)(a[i] >= pivot) << i;
     }
+#endif
     return mask;
 }
 
@@ -252,9 +247,15 @@ static uint64_t TYPED(mask_upto)(const PIXEL *a, PIXEL pivot)
 {
     uint64_t mask = 0;
 
+#if WITH_AVX2
+    for (size_t i = 0; i < NOISE_MASK; i += NOISE_VECTOR) {
+        mask |= TYPED(mask_vector)(V(set1)(pivot), TYPED(load)(a + i)) << i;
+    }
+#else
     for (size_t i = 0; i < NOISE_MASK; i++) {
         mask |= (uint64_t)(a[i] <= pivot) << i;
     }
+#endif
     return mask;
 }
 
@@ -336,7 +337,7 @@ static size_t TYPED(split)(PIXEL *a, size_t lo, size_t hi, size_t *up_end)
  * The order in which the others are left from index 'fixed' on is part of the rule: the medians of
  * second differences may see what an earlier row left behind (see replay_seconds).
  */
-static PIXEL TYPED(select_in_order)(PIXEL *a, size_t n, size_t k, size_t fixed)
+static PIXEL TYPED(select_in_order)(PIXEL *a, size_t n, size_t k, size_t fixed, PIXEL *spare)
 {
     size_t lo = 0;
     size_t hi = n - 1;
@@ -344,7 +345,7 @@ static PIXEL TYPED(select_in_order)(PIXEL *a, size_t n, size_t k, size_t fixed)
     while (hi > lo + 1) {
         size_t up, pivot;
         if (hi < fixed) { /* k < lo if the value is the pivot of the last split */
-            return k < lo ? a[k] : TYPED(select)(a + lo, hi - lo + 1, k - lo, 0);
+            return k < lo ? a[k] : TYPED(select)(a + lo, hi - lo + 1, k - lo, 0, spare);
         }
         pivot = TYPED(split)(a, lo, hi, &up);
         if (pivot <= k) {
@@ -364,9 +365,7 @@ static PIXEL TYPED(select_in_order)(PIXEL *a, size_t n, size_t k, size_t fixed)
 
 /*
  * Absolute differences of order 2, 3 and 5 around x[i + 4], for 0 <= i < n; x has n + 8 values.
- * Those of flat places, which say nothing about the noise, become NaN: second differences where
- * x[i + 4 .. i + 6] are equal, the others where x[i + 2 .. i + 6] are.  Returns whether there are
- * any.
+ * Returns whether two neighbours are equal, without which there is no flat place.
  *
  * Differences of finite pixels may overflow to infinity.  Only in the fifth difference may two
  * infinities meet and give NaN (6e - 4c; in the others an infinity meets finite numbers only).
@@ -375,128 +374,150 @@ static PIXEL TYPED(select_in_order)(PIXEL *a, size_t n, size_t k, size_t fixed)
 static bool TYPED(find_differences)(const PIXEL *restrict x, size_t n, PIXEL *restrict d2,
                                     PIXEL *restrict d3, PIXEL *restrict d5)
 {
-    COUNTER has_flat = 0;
+    COUNTER has_equal = 0;
     size_t i = 0;
 
 #if WITH_AVX2
-    has_flat = TYPED(difference_vectors)(x, n, d2, d3, d5, &i);
+    has_equal = TYPED(difference_vectors)(x, n, d2, d3, d5, &i);
 #endif
     for (; i < n; i++) {
-        PIXEL a = x[i], c = x[i + 2], d = x[i + 3], e = x[i + 4], f = x[i + 5], g = x[i + 6];
-        PIXEL second = ABSOLUTE(e - g);
-        PIXEL third = ABSOLUTE(2 * e - c - g);
-        PIXEL fifth = ABSOLUTE(6 * e - 4 * c - 4 * g + a + x[i + 8]);
-        COUNTER flat2 = (COUNTER)(e == f) & (COUNTER)(f == g);
-        COUNTER flat3 = flat2 & (COUNTER)(c == d) & (COUNTER)(d == e);
-        fifth = fifth == fifth ? fifth : (PIXEL)INFINITY;
-        d2[i] = flat2 != 0 ? (PIXEL)NAN : second;
-        d3[i] = flat3 != 0 ? (PIXEL)NAN : third;
-        d5[i] = flat3 != 0 ? (PIXEL)NAN : fifth;
-        has_flat |= flat2;
+        PIXEL a = x[i], c = x[i + 2], e = x[i + 4], f = x[i + 5], g = x[i + 6], h = x[i + 8];
+        PIXEL fifth = ABSOLUTE(6 * e - 4 * c - 4 * g + a + h);
+        d2[i] = ABSOLUTE(e - g);
+        d3[i] = ABSOLUTE(2 * e - c - g);
+        d5[i] = fifth == fifth ? fifth : (PIXEL)INFINITY;
+        has_equal |= e == f;
     }
-    return has_flat != 0;
+    return has_equal != 0;
 }
 
-/* The pixels of a row that are not NaN, and their number; 'good' has room for the row. */
-static const PIXEL *TYPED(good_pixels)(const PIXEL *row, size_t nx, bool has_nan, PIXEL *good,
-                                       size_t *n)
+/* Drop the differences of flat places, which say nothing about the noise: second differences
+ * where x[i + 4 .. i + 6] are equal, the others where x[i + 2 .. i + 6] are. */
+static void TYPED(drop_flat)(const PIXEL *x, size_t n, PIXEL *d2, PIXEL *d3, PIXEL *d5, size_t *n2,
+                             size_t *n3)
 {
-    if (!has_nan) {
-        *n = nx;
-        return row;
+    size_t i = 0, m2 = 0, m3 = 0;
+
+#if WITH_AVX2
+    TYPED(drop_flat_vectors)(x, n, d2, d3, d5, &m2, &m3, &i);
+#endif
+    for (; i < n; i++) {
+        PIXEL c = x[i + 2], d = x[i + 3], e = x[i + 4], f = x[i + 5], g = x[i + 6];
+        bool flat2 = (e == f) & (f == g);
+        bool flat3 = flat2 & (c == d) & (d == e);
+        d2[m2] = d2[i];
+        d3[m3] = d3[i];
+        d5[m3] = d5[i];
+        m2 += !flat2;
+        m3 += !flat3;
     }
-    *n = TYPED(drop_nan)(row, nx, good);
-    return good;
+    *n2 = m2;
+    *n3 = m3;
 }
+
+/* The rows of values that 'work' is made of. */
+struct TYPED(work) {
+    PIXEL *d2, *d3, *d5, *buffer, *good;
+};
+
+static struct TYPED(work) TYPED(share_out)(void *work, size_t nx)
+{
+    PIXEL *rows = work;
+    return (struct TYPED(work)){rows, rows + nx, rows + 2 * nx, rows + 3 * nx, rows + 4 * nx};
+}
+
+/* The differences of a row of nx pixels: *n2 of second order and *n3 of third and fifth order,
+ * n2 <= n3. */
+static void TYPED(find_row)(const PIXEL *row, size_t nx, bool has_nan,
+                            const struct TYPED(work) * work, size_t *n2, size_t *n3)
+{
+    size_t n = nx;
+
+    if (has_nan) {
+        n = TYPED(drop_nan)(row, nx, work->good);
+        row = work->good;
+    }
+    n = n < NOISE_MIN_GOOD ? 0 : n - (NOISE_MIN_GOOD - 1);
+    *n2 = n;
+    *n3 = n;
+    if (TYPED(find_differences)(row, n, work->d2, work->d3, work->d5)) {
+        TYPED(drop_flat)(row, n, work->d2, work->d3, work->d5, n2, n3);
+    }
+}
+
+/* ------------------------------------------------------------------------ medians of rows */
 
 /*
  * The software that set the custom takes the median of n2 second differences over n3 values, even
  * if n2 is less: the rest of its buffer is what the rows before left there in their order, at
- * first zeros.  A row with n2 = 1 < n3 counts as having none.
+ * first zeros.  A row with n2 <= 1, n2 < n3 counts as having no median.
  *
- * Here this is done once more from the first row on, in a buffer that lives for the whole tile,
- * for tiles with a row that sees what others left.  'fixed' is the smallest n2 of such a row: what
- * is before that index is always overwritten before it is seen.
+ * Few tiles have such a row other than the first one.  For those the second differences are gone
+ * through once more from the first row on, in a buffer that lives for the whole tile.  'fixed' is
+ * the smallest n2 of such a row: what is before that index is always overwritten before it is seen.
  */
+static bool TYPED(has_second)(size_t n2, size_t n3)
+{
+    return n3 > 0 && (n2 > 1 || n2 == n3);
+}
+
 static void TYPED(replay_seconds)(const PIXEL *pixels, size_t nx, size_t ny, bool has_nan,
-                                  size_t fixed, PIXEL *work,
+                                  size_t fixed, const struct TYPED(work) * work,
                                   struct fitscodecs_noise_medians *medians)
 {
-    PIXEL *d2 = work, *d3 = work + nx, *d5 = work + 2 * nx, *buffer = work + 3 * nx;
-
     medians->nsecond = 0;
-    memset(buffer, 0, nx * sizeof(PIXEL));
+    memset(work->buffer, 0, nx * sizeof(PIXEL));
     for (size_t y = 0; y < ny; y++) {
-        size_t n, n2, n3;
-        const PIXEL *x = TYPED(good_pixels)(pixels + y * nx, nx, has_nan, work + 4 * nx, &n);
-        if (n < NOISE_MIN_GOOD) {
-            continue;
-        }
-        n2 = n3 = n - (NOISE_MIN_GOOD - 1);
-        if (TYPED(find_differences)(x, n2, d2, d3, d5)) {
-            n2 = TYPED(drop_nan)(d2, n2, d2);
-            n3 = TYPED(drop_nan)(d3, n3, d3);
-        }
-        memcpy(buffer, d2, n2 * sizeof(PIXEL));
-        if (n3 > 0 && (n2 > 1 || n2 == n3)) {
+        size_t n2, n3;
+        TYPED(find_row)(pixels + y * nx, nx, has_nan, work, &n2, &n3);
+        memcpy(work->buffer, work->d2, n2 * sizeof(PIXEL));
+        if (TYPED(has_second)(n2, n3)) {
             medians->second[medians->nsecond++] =
-                TYPED(select_in_order)(buffer, n3, (n3 - 1) / 2, fixed);
+                TYPED(select_in_order)(work->buffer, n3, (n3 - 1) / 2, fixed, work->d3);
         }
     }
 }
 
-/* A median of a tile's rows is close to those before it. */
-static void TYPED(improve)(PIXEL *guess, PIXEL median)
+/* The lower median of one row's differences.  Those of a tile's rows are much alike. */
+static PIXEL TYPED(find_median)(PIXEL *differences, size_t n, PIXEL *guess, PIXEL *spare)
 {
+    PIXEL median = TYPED(select)(differences, n, (n - 1) / 2, *guess, spare);
+
     *guess = *guess > 0 ? *guess + (median - *guess) / 8 : median;
+    return median;
 }
 
-/* The row medians of a tile.  'work' is NOISE_WORK_ROWS rows of nx values. */
+/* The row medians of a tile.  'space' is NOISE_WORK_ROWS rows of nx values. */
 static void TYPED(find_medians)(const void *in, size_t nx, size_t ny, bool has_nan, void *space,
                                 struct fitscodecs_noise_medians *medians)
 {
     const PIXEL *pixels = in;
-    PIXEL *work = space, *d2 = work, *d3 = work + nx, *d5 = work + 2 * nx;
+    const struct TYPED(work) work = TYPED(share_out)(space, nx);
     PIXEL guess2 = 0, guess3 = 0, guess5 = 0;
     size_t fixed = SIZE_MAX;
 
     medians->nsecond = 0;
     medians->nthird = 0;
     for (size_t y = 0; y < ny; y++) {
-        size_t n, n2, n3;
-        const PIXEL *x = TYPED(good_pixels)(pixels + y * nx, nx, has_nan, work + 4 * nx, &n);
-        if (n < NOISE_MIN_GOOD) {
-            continue;
-        }
-        n2 = n3 = n - (NOISE_MIN_GOOD - 1);
-        if (TYPED(find_differences)(x, n2, d2, d3, d5)) {
-            n2 = TYPED(drop_nan)(d2, n2, d2);
-            n3 = TYPED(drop_nan)(d3, n3, d3);
-            TYPED(drop_nan)(d5, n - (NOISE_MIN_GOOD - 1), d5);
-        }
+        size_t n2, n3, i = medians->nthird;
+        TYPED(find_row)(pixels + y * nx, nx, has_nan, &work, &n2, &n3);
         if (n3 == 0) {
             continue;
         }
-        if (n2 < n3 && medians->nthird > 0) {
+        if (n2 < n3 && i > 0) {
             fixed = n2 < fixed ? n2 : fixed;
         }
-        if (fixed == SIZE_MAX && (n2 > 1 || n2 == n3)) {
-            PIXEL median;
-            memset(d2 + n2, 0, (n3 - n2) * sizeof(PIXEL));
-            median = TYPED(select)(d2, n3, (n3 - 1) / 2, guess2);
-            TYPED(improve)(&guess2, median);
-            medians->second[medians->nsecond++] = median;
+        if (fixed == SIZE_MAX && TYPED(has_second)(n2, n3)) {
+            memset(work.d2 + n2, 0, (n3 - n2) * sizeof(PIXEL));
+            medians->second[medians->nsecond++] =
+                TYPED(find_median)(work.d2, n3, &guess2, work.buffer);
         }
-        PIXEL m3 = TYPED(select)(d3, n3, (n3 - 1) / 2, guess3);
-        PIXEL m5 = TYPED(select)(d5, n3, (n3 - 1) / 2, guess5);
-        TYPED(improve)(&guess3, m3);
-        TYPED(improve)(&guess5, m5);
-        medians->third[medians->nthird] = m3;
-        medians->fifth[medians->nthird] = m5;
+        medians->third[i] = TYPED(find_median)(work.d3, n3, &guess3, work.buffer);
+        medians->fifth[i] = TYPED(find_median)(work.d5, n3, &guess5, work.buffer);
         medians->nthird++;
     }
     if (fixed != SIZE_MAX) {
-        TYPED(replay_seconds)(pixels, nx, ny, has_nan, fixed, work, medians);
+        TYPED(replay_seconds)(pixels, nx, ny, has_nan, fixed, &work, medians);
     }
 }
 
@@ -507,6 +528,7 @@ static void TYPED(find_medians)(const void *in, size_t nx, size_t ny, bool has_n
 #undef COUNTER
 #if WITH_AVX2
 #undef VECTOR
+#undef NOISE_VECTOR
 #undef V
 #undef IV
 #undef IV_SET1
