@@ -23,7 +23,11 @@
 #define NOISE_FEW 64 /* values of which all ranks are found at once */
 #define NOISE_STRIDE 2654435769u            /* 2^32 times the golden ratio's fraction */
 #define NOISE_COUNT_BLOCK ((size_t)1 << 20) /* values that uint32_t can count, and more */
-#define NOISE_MASK 64                       /* values whose comparisons make a mask */
+#define NOISE_BLOCK ((size_t)32)            /* values that are split at a time */
+
+/* The first and the last bit that is set; one is. */
+#define NOISE_FIRST(mask) (63 - leading_zeros64((mask) & (0 - (mask))))
+#define NOISE_LAST(mask) (63 - leading_zeros64(mask))
 
 #if WITH_AVX2
 /* Where the bits that are set in each number of 8 bits are, from the lowest up, one place in each
@@ -103,4 +107,6 @@ static const struct fitscodecs_noise_kernels NAME(noise) = {
 #undef NOISE_WIDTH
 #undef NOISE_STRIDE
 #undef NOISE_COUNT_BLOCK
-#undef NOISE_MASK
+#undef NOISE_BLOCK
+#undef NOISE_FIRST
+#undef NOISE_LAST

@@ -226,70 +226,74 @@ static inline void TYPED(order)(PIXEL *a, size_t i, size_t j)
     }
 }
 
-/* Bit i tells whether a[i] >= pivot, or a[i] <= pivot. */
-static uint64_t TYPED(mask_from)(const PIXEL *a, PIXEL pivot)
+/* Bit i < n <= 64 tells whether a[i] >= pivot, or a[i] <= pivot. */
+static uint64_t TYPED(mask_from)(const PIXEL *a, size_t n, PIXEL pivot)
 {
     uint64_t mask = 0;
+    size_t i = 0;
 
 #if WITH_AVX2
-    for (size_t i = 0; i < NOISE_MASK; i += NOISE_VECTOR) {
+    for (; i + NOISE_VECTOR <= n; i += NOISE_VECTOR) {
         mask |= TYPED(mask_vector)(TYPED(load)(a + i), V(set1)(pivot)) << i;
     }
-#else
-    for (size_t i = 0; i < NOISE_MASK; i++) {
+#endif
+    for (; i < n; i++) {
         mask |= (uint64_t)(a[i] >= pivot) << i;
     }
-#endif
     return mask;
 }
 
-static uint64_t TYPED(mask_upto)(const PIXEL *a, PIXEL pivot)
+static uint64_t TYPED(mask_upto)(const PIXEL *a, size_t n, PIXEL pivot)
 {
     uint64_t mask = 0;
+    size_t i = 0;
 
 #if WITH_AVX2
-    for (size_t i = 0; i < NOISE_MASK; i += NOISE_VECTOR) {
+    for (; i + NOISE_VECTOR <= n; i += NOISE_VECTOR) {
         mask |= TYPED(mask_vector)(V(set1)(pivot), TYPED(load)(a + i)) << i;
     }
-#else
-    for (size_t i = 0; i < NOISE_MASK; i++) {
+#endif
+    for (; i < n; i++) {
         mask |= (uint64_t)(a[i] <= pivot) << i;
     }
-#endif
     return mask;
 }
 
-/*
- * What split() does between *up and *down, as far as they are two masks apart.  The scans never
- * come to a value again, so what they will stop at can be found for many values at once: without
- * the branches, that nobody can predict.
- */
-static void TYPED(swap_by_masks)(PIXEL *a, size_t *up, size_t *down, PIXEL pivot)
+/* Swap the values that bits of two masks stand for, the first of a block with the last of another
+ * one behind it and so on, until one has no more. */
+static void TYPED(swap_marked)(PIXEL *a, uint64_t *large, PIXEL *b, uint64_t *small)
 {
-    size_t start = *up + 1, end = *down; /* of what has not been scanned */
-    uint64_t large = 0, small = 0;       /* what is left to swap behind 'start', before 'end' */
+    while (*large != 0 && *small != 0) {
+        unsigned first = NOISE_FIRST(*large);
+        unsigned last = NOISE_LAST(*small);
+        PIXEL t = a[first];
+        a[first] = b[last];
+        b[last] = t;
+        *large ^= (uint64_t)1 << first;
+        *small ^= (uint64_t)1 << last;
+    }
+}
 
-    while (end - start >= 2 * NOISE_MASK) {
-        large = large != 0 ? large : TYPED(mask_from)(a + start, pivot);
-        small = small != 0 ? small : TYPED(mask_upto)(a + end - NOISE_MASK, pivot);
-        while (large != 0 && small != 0) {
-            unsigned first = 63 - leading_zeros64(large & (0 - large));
-            unsigned last = 63 - leading_zeros64(small);
-            TYPED(swap)(a, start + first, end - NOISE_MASK + last);
-            large &= large - 1;
-            small ^= (uint64_t)1 << last;
+/* The same in one block of n <= 64 values, where the scans meet: returns where the one downwards
+ * stops, with *up where the one upwards does.  Each stops at the latest at what the other has
+ * swapped, or beyond the end of the block. */
+static size_t TYPED(split_block)(PIXEL *a, size_t n, PIXEL pivot, size_t start, size_t *up)
+{
+    uint64_t large = TYPED(mask_from)(a + start, n, pivot);
+    uint64_t small = TYPED(mask_upto)(a + start, n, pivot);
+
+    while (large != 0 && small != 0) {
+        unsigned first = NOISE_FIRST(large);
+        unsigned last = NOISE_LAST(small);
+        if (first > last) {
+            break;
         }
-        start += large == 0 ? NOISE_MASK : 0;
-        end -= small == 0 ? NOISE_MASK : 0;
+        TYPED(swap)(a, start + first, start + last);
+        large = (large | (uint64_t)1 << last) & ~((uint64_t)1 << first);
+        small = (small | (uint64_t)1 << first) & ~((uint64_t)1 << last);
     }
-    if (large != 0) {
-        start += 63 - leading_zeros64(large & (0 - large));
-    }
-    if (small != 0) {
-        end -= leading_zeros64(small);
-    }
-    *up = start - 1;
-    *down = end;
+    *up = start + (large != 0 ? NOISE_FIRST(large) : n);
+    return small != 0 ? start + NOISE_LAST(small) : start - 1;
 }
 
 /*
@@ -297,15 +301,16 @@ static void TYPED(swap_by_masks)(PIXEL *a, size_t *up, size_t *down, PIXEL pivot
  * before it is larger, nothing behind it smaller.
  *
  * The pivot is the median of the first, middle and last value.  After they are put in place
- * a[lo + 1] <= a[lo] = pivot <= a[hi], so the scan upwards stops at hi and the scan downwards at
- * lo + 1 at the latest, and after a swap at the values just swapped.  This holds because no value
- * is a NaN.
+ * a[lo + 1] <= a[lo] = pivot <= a[hi].  What is between, a[start .. end - 1], is scanned upwards
+ * for values from the pivot on and downwards for values up to it, which are swapped until the
+ * scans have met.  A scan never comes to a value again, so what it stops at can be found for many
+ * at once, without branches, that nobody can predict.
  */
-static size_t TYPED(split)(PIXEL *a, size_t lo, size_t hi, size_t *up_end)
+static size_t TYPED(split)(PIXEL *a, size_t lo, size_t hi, size_t *up)
 {
     size_t mid = lo + (hi - lo) / 2;
-    size_t up = lo + 1;
-    size_t down = hi;
+    size_t start = lo + 2, end = hi, down;
+    uint64_t large = 0, small = 0; /* of the first and last block, what is not swapped yet */
     PIXEL pivot;
 
     TYPED(order)(a, mid, hi);
@@ -313,21 +318,17 @@ static size_t TYPED(split)(PIXEL *a, size_t lo, size_t hi, size_t *up_end)
     TYPED(order)(a, mid, lo);
     TYPED(swap)(a, mid, lo + 1);
     pivot = a[lo];
-    TYPED(swap_by_masks)(a, &up, &down, pivot);
-    for (;;) {
-        do {
-            up++;
-        } while (a[up] < pivot);
-        do {
-            down--;
-        } while (a[down] > pivot);
-        if (down < up) {
-            break;
-        }
-        TYPED(swap)(a, up, down);
+    while (end - start >= 2 * NOISE_BLOCK) {
+        large = large != 0 ? large : TYPED(mask_from)(a + start, NOISE_BLOCK, pivot);
+        small = small != 0 ? small : TYPED(mask_upto)(a + end - NOISE_BLOCK, NOISE_BLOCK, pivot);
+        TYPED(swap_marked)(a + start, &large, a + end - NOISE_BLOCK, &small);
+        start += large == 0 ? NOISE_BLOCK : 0;
+        end -= small == 0 ? NOISE_BLOCK : 0;
     }
+    start += large != 0 ? NOISE_FIRST(large) : 0;
+    end -= small != 0 ? NOISE_BLOCK - 1 - NOISE_LAST(small) : 0;
+    down = TYPED(split_block)(a, end - start, pivot, start, up);
     TYPED(swap)(a, lo, down);
-    *up_end = up;
     return down;
 }
 
