@@ -10,6 +10,7 @@
 #include "checkkernels_convert.h"
 #include "checkkernels_plio.h"
 #include "checkkernels_rice.h"
+#include "checkkernels_quantize.h"
 
 static uint64_t check_features(unsigned features)
 {
@@ -23,6 +24,7 @@ static uint64_t check_features(unsigned features)
     ncases += check_plio_kernels(&portable, &fast);
     ncases += check_convert_kernels(&portable, &fast);
     ncases += check_rice_kernels(&fast);
+    ncases += check_float_kernels(&portable, &fast);
     return ncases;
 }
 
