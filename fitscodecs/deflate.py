@@ -2,7 +2,9 @@
 """Gzip members (RFC 1952), and which library packs and unpacks them: chosen once, at import.
 
 zlib is the reference. What the faster libraries do not plainly accept goes to it, so that pixels,
-errors and the number of bytes that were used are the same with all of them. The bytes of what is
+errors and the number of bytes that were used are the same with all of them. The one exception are
+streams with Huffman codes that RFC 1951 does not allow: zlib refuses them, the others take some of
+them for others, and accept the stream if its CRC and length are right then. The bytes of what is
 deflated differ.
 """
 
