@@ -109,9 +109,8 @@ class Tiles:
 class ColumnDecoder:
     """Decoding of tiles of one column of the table into an array.
 
-    The fallback columns hold values of the image's own type, whatever ZCMPTYPE is. With its
-    `decode` and all other methods that take tiles, an array of the number of bytes that each
-    stream used is returned.
+    The fallback columns hold values of the image's own type, whatever ZCMPTYPE is. All methods that
+    take tiles return an array of the number of bytes that each stream used.
     """
 
     def __init__(self, structure, column, out, flip):
