@@ -5,6 +5,8 @@
  * A tile of the image's own type whose pixels lie together there is decoded where it belongs.  Any
  * other is decoded into scratch memory, and from there its wanted rows go to the image, converted
  * on the way.  Codecs that can work on several tiles at once get as many as fit the cache.
+ *
+ * What gzip members hold is inflated into scratch memory first.
  */
 #include "convert.h"
 #include "dequantize.h"
@@ -31,13 +33,26 @@ static size_t tile_nbytes(const struct fitscodecs_batch *batch, size_t npixels)
     return aligned(saturating_mul(npixels, type_nbytes(batch->tile_type)));
 }
 
-/* What the codec needs, and the tiles of a group, or one if they are large. */
+static bool has_groups(const struct fitscodecs_batch *batch)
+{
+    return batch->codec->decode_several != NULL && batch->gzip == NULL;
+}
+
+/* What the codec needs and what gzip members hold, and before the first tile of a group. */
+static size_t head_nbytes(const struct fitscodecs_batch *batch, size_t npixels, size_t codec_nbytes)
+{
+    size_t inflated = batch->gzip == NULL ? 0 : tile_nbytes(batch, npixels);
+    return saturating_add(aligned(codec_nbytes), inflated);
+}
+
+/* The head, and the tiles of a group, or one if they are large. */
 size_t fitscodecs_batch_scratch_nbytes(const struct fitscodecs_batch *batch, size_t npixels,
                                        size_t codec_nbytes)
 {
     size_t tile = tile_nbytes(batch, npixels);
-    bool is_group = batch->codec->decode_several != NULL && tile < GROUP_NBYTES;
-    return saturating_add(aligned(codec_nbytes), is_group ? GROUP_NBYTES : tile);
+    bool is_group = has_groups(batch) && tile < GROUP_NBYTES;
+    return saturating_add(head_nbytes(batch, npixels, codec_nbytes),
+                          is_group ? GROUP_NBYTES : tile);
 }
 
 /* ------------------------------------------------------------------- conversion */
@@ -227,11 +242,9 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
                                          struct group *group, struct fitscodecs_result *result)
 {
     const struct fitscodecs_codec *codec = batch->codec;
-    size_t most = codec->decode_several == NULL ? 1 : codec->most_at_once, used = 0;
-    size_t most_codec_nbytes = 0;
+    size_t most = has_groups(batch) ? codec->most_at_once : 1, used = 0, first_head = 0;
 
     most = most < MOST_AT_ONCE ? most : MOST_AT_ONCE;
-
     for (group->n = 0; group->n < most && group->n < njobs; group->n++) {
         size_t i = group->n;
         struct fitscodecs_tile tile = tile_of_shape(batch, jobs[i].shape);
@@ -240,10 +253,10 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
             return i == 0 ? status : FITSCODECS_OK;
         }
         size_t npixels = tile.nx * tile.ny, nbytes = tile_nbytes(batch, npixels);
-        size_t codec_nbytes = aligned(codec->scratch_nbytes(&tile));
+        size_t head = head_nbytes(batch, npixels, codec->scratch_nbytes(&tile));
         if (i == 0) {
-            used = most_codec_nbytes = codec_nbytes;
-        } else if (codec_nbytes > most_codec_nbytes) {
+            used = first_head = head;
+        } else if (head > first_head) {
             return FITSCODECS_OK;
         }
         group->parts[i] = make_part(batch->ndim, batch->strides, type_nbytes(batch->image_type),
@@ -261,6 +274,22 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
         group->in_nbytes[i] = jobs[i].in_nbytes;
     }
     return FITSCODECS_OK;
+}
+
+/* Put what the gzip members of a job hold in the place of its stream; false if it is left. */
+static bool inflate_job(const struct fitscodecs_batch *batch, struct fitscodecs_job *job,
+                        struct group *group, uint8_t *scratch)
+{
+    const struct fitscodecs_tile *tile = &group->tiles[0];
+    size_t wanted = tile->nx * tile->ny * type_nbytes(batch->tile_type), found;
+    uint8_t *inflated = scratch + aligned(batch->codec->scratch_nbytes(tile));
+
+    job->is_left = !fitscodecs_gzip_inflate(batch->gzip, job->in, job->in_nbytes, inflated, wanted,
+                                            &job->used_nbytes, &found) ||
+                   found != wanted;
+    group->in[0] = inflated;
+    group->in_nbytes[0] = wanted;
+    return !job->is_left;
 }
 
 static void decode_group(const struct fitscodecs_codec *codec, struct group *group, void *scratch)
@@ -314,11 +343,16 @@ enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *ba
         if (status != FITSCODECS_OK) {
             return status;
         }
+        if (batch->gzip != NULL && !inflate_job(batch, &jobs[*ndone], &group, scratch)) {
+            ++*ndone;
+            continue;
+        }
         decode_group(batch->codec, &group, scratch);
         for (size_t i = 0; i < group.n; i++, ++*ndone) {
             struct fitscodecs_job *job = &jobs[*ndone];
             *result = group.results[i];
-            job->used_nbytes = result->nbytes;
+            job->is_left = false;
+            job->used_nbytes = batch->gzip == NULL ? result->nbytes : job->used_nbytes;
             status = group.statuses[i];
             if (status == FITSCODECS_OK) {
                 status = finish_job(batch, job, &group.parts[i], group.pixels[i], result);
