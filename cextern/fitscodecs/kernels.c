@@ -7,14 +7,17 @@
 
 #define NAME(function) function##_portable
 #include "bytes_kernels.h"
+#include "hcompress_kernels.h"
 
 struct fitscodecs_kernels fitscodecs_kernels = {
     .bytes = &bytes_portable,
+    .hcompress = &hcompress_portable,
 };
 
 void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_features)
 {
     kernels->bytes = &bytes_portable;
+    kernels->hcompress = &hcompress_portable;
 #if FITSCODECS_HAS_X86
     if (cpu_features & FITSCODECS_CPU_SSE41) {
         fitscodecs_kernels_sse41(kernels);

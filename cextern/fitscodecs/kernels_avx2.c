@@ -19,6 +19,7 @@
 #endif
 
 #include "bytes_kernels.h"
+#include "hcompress_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -29,6 +30,7 @@
 void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_avx2;
+    kernels->hcompress = &hcompress_avx2;
 }
 
 #else
