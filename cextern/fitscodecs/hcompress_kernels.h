@@ -95,6 +95,18 @@ static inline unsigned NAME(count_ones)(uint64_t word)
 }
 #endif
 
+/* The 8 x 8 bits of a word, whose bytes are rows, turned over at the diagonal: squares of 1, 2 and 4
+ * bits above it change places with those below. */
+static inline uint64_t NAME(transpose_bits)(uint64_t v)
+{
+    uint64_t t = (v ^ v >> 7) & 0x00AA00AA00AA00AAu;
+    v ^= t ^ t << 7;
+    t = (v ^ v >> 14) & 0x0000CCCC0000CCCCu;
+    v ^= t ^ t << 14;
+    t = (v ^ v >> 28) & 0x00000000F0F0F0F0u;
+    return v ^ t ^ t << 28;
+}
+
 /* A one for each code that is not 0 */
 static inline uint64_t NAME(nonzero_codes)(uint64_t word)
 {
@@ -160,41 +172,25 @@ static bool NAME(take_codes)(struct bitreader *br, size_t ncodes, uint64_t *list
     return true;
 }
 
-/* Words 2 * w and 2 * w + 1 of a row, if there are so many, from word w of the level above;
- * 'place' is the next code of the list. */
-static inline void NAME(spread_word)(uint64_t above, unsigned row, const uint64_t *list,
-                                     size_t *place, uint64_t *words, bool has_second)
-{
-    uint32_t flags = TAKE_ROW(above, row);
-    if (has_second) {
-        uint64_t ones = PUT_FLAGS(flags & 0xFFFF);
-        words[1] = PUT_CODES(list_get(list, *place), ones);
-        *place += COUNT_ONES(ones);
-    }
-    uint64_t ones = PUT_FLAGS(flags >> 16);
-    words[0] = PUT_CODES(list_get(list, *place), ones);
-    *place += COUNT_ONES(ones);
-}
-
 static size_t NAME(spread_codes)(const struct fitscodecs_hcompress_grid *above,
                                  const uint64_t *list, const struct fitscodecs_hcompress_grid *grid)
 {
     const size_t nwords = words_per_row(grid->ncols);
-    const uint64_t last_mask = last_word_mask(grid);
-    size_t place = 0, nflags = 0;
+    size_t place = 0, nflags = 0; /* place: next code of the list */
 
     for (size_t i = grid->nrows; i-- > 0;) {
-        const uint64_t *flags = above->words + i / 2 * above->stride;
+        const uint64_t *above_words = above->words + i / 2 * above->stride;
         uint64_t *words = grid->words + i * grid->stride;
+        const unsigned row = i % 2 == 0 ? 2 : 0;
         const uint64_t mask = row_mask(grid, i);
-        for (size_t w = ceil_div(nwords, 2); w-- > 0;) {
-            NAME(spread_word)(flags[w], i % 2 == 0 ? 2 : 0, list, &place, words + 2 * w,
-                              2 * w + 1 < nwords);
-        }
-        words[nwords - 1] &= last_mask;
-        for (size_t w = 0; w < nwords; w++) {
-            words[w] &= mask;
+        uint64_t word_mask = mask & last_word_mask(grid);
+        for (size_t w = nwords; w-- > 0;) {
+            uint32_t flags = TAKE_ROW(above_words[w / 2], row);
+            uint64_t ones = PUT_FLAGS(w % 2 == 0 ? flags >> 16 : flags & 0xFFFF);
+            words[w] = PUT_CODES(list_get(list, place), ones) & word_mask;
+            place += COUNT_ONES(ones);
             nflags += COUNT_ONES(words[w]);
+            word_mask = mask;
         }
     }
     return nflags;
@@ -293,34 +289,24 @@ static inline void NAME(join_word)(const uint64_t *words, size_t stride, unsigne
     NAME(store_pixels)(_mm256_unpackhi_epi16(low1, high1), signs, 3, factor, row);
 }
 #else
-/* Up to 8 planes of 32 pixels: sums twice themselves plus the pixel's bit make the number. */
-static inline void NAME(join_bytes)(const uint64_t *words, size_t stride, unsigned nplanes,
-                                    unsigned place, uint8_t sums[PIXELS_PER_WORD])
-{
-    static const uint8_t bit[8] = {128, 64, 32, 16, 8, 4, 2, 1};
-    memset(sums, 0, PIXELS_PER_WORD);
-    for (unsigned plane = nplanes; plane-- > 0;) {
-        uint32_t bits = NAME(take_row)(words[plane * stride], place);
-        uint8_t bytes[PIXELS_PER_WORD];
-        for (unsigned i = 0; i < PIXELS_PER_WORD; i++) {
-            bytes[i] = (uint8_t)(bits >> (24 - i / 8 * 8));
-        }
-        for (unsigned i = 0; i < PIXELS_PER_WORD; i++) {
-            sums[i] = (uint8_t)(2 * sums[i] + ((bytes[i] & bit[i % 8]) != 0));
-        }
-    }
-}
-
 static inline void NAME(join_word)(const uint64_t *words, size_t stride, unsigned nplanes,
                                    unsigned place, uint32_t signs, int32_t scale, int32_t *row)
 {
     uint32_t magnitudes[PIXELS_PER_WORD] = {0};
     for (unsigned first = 0; first < nplanes; first += 8) {
-        uint8_t bytes[PIXELS_PER_WORD];
-        NAME(join_bytes)(words + first * stride, stride, nplanes - first < 8 ? nplanes - first : 8,
-                         place, bytes);
-        for (unsigned i = 0; i < PIXELS_PER_WORD; i++) {
-            magnitudes[i] |= (uint32_t)bytes[i] << first;
+        uint32_t planes[8] = {0};
+        for (unsigned i = 0; i < 8 && first + i < nplanes; i++) {
+            planes[i] = TAKE_ROW(words[(first + i) * stride], place);
+        }
+        for (unsigned i = 0; i < PIXELS_PER_WORD; i += 8) {
+            uint64_t bytes = 0;
+            for (unsigned j = 8; j-- > 0;) {
+                bytes = bytes << 8 | (planes[j] >> (24 - i) & 0xFF);
+            }
+            bytes = NAME(transpose_bits)(bytes);
+            for (unsigned j = 0; j < 8; j++) {
+                magnitudes[i + j] |= (uint32_t)(bytes >> (56 - 8 * j) & 0xFF) << first;
+            }
         }
     }
     for (unsigned i = 0; i < PIXELS_PER_WORD; i++) {
@@ -514,18 +500,6 @@ static inline void NAME(split_word)(const int32_t *top, const int32_t *bottom, s
     }
 }
 #else
-/* The 8 x 8 bits of a word, whose rows are bytes, highest first, on their diagonal: squares of 1, 2
- * and 4 bits above it change places with those below. */
-static inline uint64_t NAME(transpose_bits)(uint64_t v)
-{
-    uint64_t t = (v ^ v >> 7) & 0x00AA00AA00AA00AAu;
-    v ^= t ^ t << 7;
-    t = (v ^ v >> 14) & 0x0000CCCC0000CCCCu;
-    v ^= t ^ t << 14;
-    t = (v ^ v >> 28) & 0x00000000F0F0F0F0u;
-    return v ^ t ^ t << 28;
-}
-
 /* Bits of up to 32 magnitudes for each plane, the first pixel highest. */
 static inline void NAME(split_bits)(const int32_t *row, size_t n, unsigned nplanes,
                                     uint32_t planes[32])
@@ -570,34 +544,48 @@ static void NAME(split_rows)(const int32_t *top, const int32_t *bottom, size_t n
     }
 }
 
+/* Signs of up to 32 values that are not 0, that of the first one highest, and their number */
+static inline uint64_t NAME(join_signs)(const int32_t *values, size_t n, unsigned *nsigns)
+{
+#if WITH_AVX2
+    const __m256i reverse = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12));
+    __m256i v[4];
+    NAME(load_values)(values, n, v);
+    /* saturating keeps both the sign and what is 0 */
+    __m256i low = _mm256_packs_epi32(v[0], v[1]), high = _mm256_packs_epi32(v[2], v[3]);
+    __m256i bytes = _mm256_shuffle_epi8(_mm256_packs_epi16(low, high), reverse);
+    bytes = NAME(last_group_first)(bytes);
+    __m256i is_zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
+    uint32_t flags = ~(uint32_t)_mm256_movemask_epi8(is_zero);
+    *nsigns = COUNT_ONES(flags);
+    return _pext_u32((uint32_t)_mm256_movemask_epi8(bytes), flags);
+#else
+    uint64_t bits = 0;
+    *nsigns = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned has_sign = values[i] != 0;
+        bits = bits << has_sign | (values[i] < 0);
+        *nsigns += has_sign;
+    }
+    return bits;
+#endif
+}
+
 static void NAME(put_signs)(struct bitwriter *bw, const int32_t *values, size_t nvalues)
 {
+    struct bitwriter local = *bw;
     for (size_t i = 0; i < nvalues; i += PIXELS_PER_WORD) {
         size_t n = nvalues - i < PIXELS_PER_WORD ? nvalues - i : PIXELS_PER_WORD;
-#if WITH_AVX2
-        __m256i v[4];
-        NAME(load_values)(values + i, n, v);
-        /* saturating keeps both the sign and what is 0 */
-        __m256i bytes =
-            _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
-        bytes = NAME(last_group_first)(
-            _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(_mm_setr_epi8(
-                                           3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12))));
-        uint32_t zeros =
-            (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_setzero_si256()));
-        uint32_t negative = (uint32_t)_mm256_movemask_epi8(bytes);
-        bits_put(bw, _pext_u32(negative, ~zeros), COUNT_ONES(~zeros));
-#else
-        uint64_t bits = 0;
-        unsigned nbits = 0;
-        for (size_t j = i; j < i + n; j++) {
-            unsigned is_set = values[j] != 0;
-            bits = bits << is_set | (values[j] < 0);
-            nbits += is_set;
+        unsigned nsigns;
+        uint64_t signs = NAME(join_signs)(values + i, n, &nsigns);
+        if (has_room(&local)) {
+            put_with_room(&local, signs, nsigns);
+        } else {
+            bits_put(&local, signs, nsigns);
         }
-        bits_put(bw, bits, nbits);
-#endif
     }
+    *bw = local;
 }
 
 /* ----------------------------------------------------------------------- encoding codes */
@@ -695,17 +683,11 @@ static void NAME(put_codes)(struct bitwriter *bw, const uint64_t *list, size_t n
 {
     struct bitwriter local = *bw;
     size_t i = 0;
-    /* 7 bits wait at most, and 48 come: all are within 8 bytes. */
-    for (; i + 8 <= ncodes && local.end - local.next >= 8; i += 8) {
+    for (; i + 8 <= ncodes && has_room(&local); i += 8) {
         unsigned nbits;
-        uint64_t bits = NAME(join_pairs)(
-            (uint32_t)(list[i / CODES_PER_WORD] >> i % CODES_PER_WORD * 4), &nbits);
-        local.window = local.window << nbits | bits;
-        local.nbits += nbits;
-        store_be64(local.next, local.window << (64 - local.nbits));
-        local.next += local.nbits / 8;
-        local.nbits %= 8;
-        local.window &= 0xFF >> (8 - local.nbits);
+        uint32_t codes = (uint32_t)(list[i / CODES_PER_WORD] >> i % CODES_PER_WORD * 4);
+        uint64_t bits = NAME(join_pairs)(codes, &nbits);
+        put_with_room(&local, bits, nbits);
     }
     for (; i < ncodes; i++) {
         unsigned code = (unsigned)(list[i / CODES_PER_WORD] >> i % CODES_PER_WORD * 4) & 15;

@@ -181,18 +181,6 @@ static void set_narrow_plane(const struct narrow_quadrant *quadrant, unsigned pl
 
 /* ------------------------------------------------------------------------ decoding planes */
 
-/* 64 bits of the stream, 4 * ncodes of them, at the top of a word; false if the stream ends. */
-static bool take_word(struct bitreader *br, size_t ncodes, uint64_t *word)
-{
-    unsigned nhigh = ncodes < 8 ? 4 * (unsigned)ncodes : 32, nlow = 4 * (unsigned)ncodes - nhigh;
-    uint64_t high, low;
-    if (!bits_take(br, nhigh, &high) || !bits_take(br, nlow, &low)) {
-        return false;
-    }
-    *word = high << (64 - nhigh) | low << (32 - nlow);
-    return true;
-}
-
 /* Codes of all cells, 4 bits each; false if the stream ends. */
 static bool take_narrow_cells(struct bitreader *br, const struct fitscodecs_hcompress_grid *grid)
 {
@@ -205,10 +193,10 @@ static bool take_narrow_cells(struct bitreader *br, const struct fitscodecs_hcom
         for (size_t w = 0; w < nwords; w++) {
             bool is_last = w + 1 == nwords;
             size_t ncodes = is_last ? grid->ncols - w * CODES_PER_WORD : CODES_PER_WORD;
-            if (!take_word(&local, ncodes, &words[w])) {
+            words[w] = peek_word(&local) & (is_last ? mask & last_mask : mask);
+            if (!skip_bits(&local, 4 * (unsigned)ncodes)) {
                 return false;
             }
-            words[w] &= is_last ? mask & last_mask : mask;
         }
     }
     *br = local;
@@ -617,8 +605,12 @@ static void put_narrow_cells(struct bitwriter *bw, const struct fitscodecs_hcomp
         const uint64_t *word = grid->words + i * grid->stride;
         size_t ncodes = grid->ncols;
         for (; ncodes >= CODES_PER_WORD; ncodes -= CODES_PER_WORD, word++) {
-            bits_put(&local, *word >> 32, 32);
-            bits_put(&local, *word & 0xFFFFFFFF, 32);
+            if (has_room(&local)) {
+                put_word_with_room(&local, *word);
+            } else {
+                bits_put(&local, *word >> 32, 32);
+                bits_put(&local, *word & 0xFFFFFFFF, 32);
+            }
         }
         for (size_t j = 0; j < ncodes; j++) {
             bits_put(&local, *word >> (60 - 4 * j) & 15, 4);

@@ -101,4 +101,58 @@ static inline size_t list_nwords(size_t ncodes)
     return saturating_add(ncodes / CODES_PER_WORD, 3);
 }
 
+/* ------------------------------------------------------------------------------- streams */
+
+/* Whether what waits and 8 bytes more can be written. */
+static inline bool has_room(const struct bitwriter *bw)
+{
+    return bw->end - bw->next >= 8;
+}
+
+/* bits_put() for n <= 56 bits where there is room: a store of 8 bytes, of which those that are not
+ * complete are stored again later. */
+static inline void put_with_room(struct bitwriter *bw, uint64_t bits, unsigned n)
+{
+    bw->window = bw->window << n | bits;
+    bw->nbits += n;
+    store_be64(bw->next, bw->window << 1 << (63 - bw->nbits)); /* nbits may be 0 */
+    bw->next += bw->nbits / 8;
+    bw->nbits %= 8;
+    bw->window &= ((uint64_t)1 << bw->nbits) - 1;
+}
+
+/* 64 bits where there is room */
+static inline void put_word_with_room(struct bitwriter *bw, uint64_t word)
+{
+    store_be64(bw->next, bw->window << 1 << (63 - bw->nbits) | word >> bw->nbits);
+    bw->next += 8;
+    bw->window = word & (((uint64_t)1 << bw->nbits) - 1);
+}
+
+/* The next 64 bits, or as many as there are and then zeros. */
+static inline uint64_t peek_word(struct bitreader *br)
+{
+    bits_refill(br);
+    uint64_t below = 0; /* the bits that do not fit into the window, at the top */
+    if (br->nbits < 64 && br->next < br->end) {
+        below = (uint64_t)*br->next << 56;
+    }
+    return br->window | below >> br->nbits;
+}
+
+/* Skip n <= 64 bits; false if the stream has fewer. */
+static inline bool skip_bits(struct bitreader *br, unsigned n)
+{
+    unsigned beyond = n > br->nbits ? n - br->nbits : 0; /* less than a byte, after a refill */
+    bits_drop(br, n - beyond);
+    if (beyond > 0) {
+        bits_refill(br);
+        if (br->nbits < beyond) {
+            return false;
+        }
+        bits_drop(br, beyond);
+    }
+    return true;
+}
+
 #endif
