@@ -7,6 +7,7 @@
 
 #include "kernels.h"
 #include "checkkernels_bytes.h"
+#include "checkkernels_hcompress.h"
 
 static uint64_t check_features(unsigned features)
 {
@@ -16,6 +17,7 @@ static uint64_t check_features(unsigned features)
     fitscodecs_kernels_init(&portable, 0);
     fitscodecs_kernels_init(&fast, features);
     ncases += check_bytes_kernels(&portable, &fast);
+    ncases += check_hcompress_kernels(&portable, &fast);
     return ncases;
 }
 
