@@ -478,13 +478,14 @@ static inline void NAME(split_bytes)(const int32_t *row, size_t n, __m256i bytes
     bytes[3] = NAME(last_group_first)(_mm256_unpackhi_epi64(high0, high1));
 }
 
-/* A word of each plane from up to 32 pixels of two rows. */
-static inline void NAME(split_word)(const int32_t *top, const int32_t *bottom, size_t n,
-                                    unsigned nplanes, uint64_t *words, size_t stride)
+/* A word of each plane from up to 32 pixels of two rows, or of one and none. */
+static inline void NAME(split_word)(const int32_t *top, size_t ntop, const int32_t *bottom,
+                                    size_t nbottom, unsigned nplanes, uint64_t *words,
+                                    size_t stride)
 {
     __m256i upper[4], lower[4];
-    NAME(split_bytes)(top, n, upper);
-    NAME(split_bytes)(bottom, bottom == NULL ? 0 : n, lower);
+    NAME(split_bytes)(top, ntop, upper);
+    NAME(split_bytes)(bottom, nbottom, lower);
     for (unsigned i = 0; 8 * i < nplanes; i++) {
         unsigned end = 8 * i + 8 < nplanes ? 8 * i + 8 : nplanes;
         /* the wanted bit to the top of each byte; what comes from the next byte stays below the
@@ -523,12 +524,13 @@ static inline void NAME(split_bits)(const int32_t *row, size_t n, unsigned nplan
     }
 }
 
-static inline void NAME(split_word)(const int32_t *top, const int32_t *bottom, size_t n,
-                                    unsigned nplanes, uint64_t *words, size_t stride)
+static inline void NAME(split_word)(const int32_t *top, size_t ntop, const int32_t *bottom,
+                                    size_t nbottom, unsigned nplanes, uint64_t *words,
+                                    size_t stride)
 {
     uint32_t upper[32], lower[32];
-    NAME(split_bits)(top, n, nplanes, upper);
-    NAME(split_bits)(bottom, bottom == NULL ? 0 : n, nplanes, lower);
+    NAME(split_bits)(top, ntop, nplanes, upper);
+    NAME(split_bits)(bottom, nbottom, nplanes, lower);
     for (unsigned plane = 0; plane < nplanes; plane++) {
         words[plane * stride] = PUT_ROW(upper[plane], 2) | PUT_ROW(lower[plane], 0);
     }
@@ -538,9 +540,11 @@ static inline void NAME(split_word)(const int32_t *top, const int32_t *bottom, s
 static void NAME(split_rows)(const int32_t *top, const int32_t *bottom, size_t npixels,
                              unsigned nplanes, uint64_t *words, size_t stride)
 {
+    const int32_t *lower = bottom == NULL ? top : bottom;
     for (size_t i = 0; i < npixels; i += PIXELS_PER_WORD, words++) {
         size_t n = npixels - i < PIXELS_PER_WORD ? npixels - i : PIXELS_PER_WORD;
-        NAME(split_word)(top + i, bottom == NULL ? NULL : bottom + i, n, nplanes, words, stride);
+        size_t nlower = bottom == NULL ? 0 : n;
+        NAME(split_word)(top + i, n, lower + i, nlower, nplanes, words, stride);
     }
 }
 

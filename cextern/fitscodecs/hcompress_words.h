@@ -133,17 +133,17 @@ static inline void put_word_with_room(struct bitwriter *bw, uint64_t word)
 static inline uint64_t peek_word(struct bitreader *br)
 {
     bits_refill(br);
-    uint64_t below = 0; /* the bits that do not fit into the window, at the top */
-    if (br->nbits < 64 && br->next < br->end) {
-        below = (uint64_t)*br->next << 56;
+    if (br->nbits == 64 || br->next == br->end) {
+        return br->window;
     }
-    return br->window | below >> br->nbits;
+    /* what does not fit into the window is at most a byte */
+    return br->window | (uint64_t)*br->next << 56 >> br->nbits;
 }
 
 /* Skip n <= 64 bits; false if the stream has fewer. */
 static inline bool skip_bits(struct bitreader *br, unsigned n)
 {
-    unsigned beyond = n > br->nbits ? n - br->nbits : 0; /* less than a byte, after a refill */
+    unsigned beyond = n > br->nbits ? n - br->nbits : 0; /* at most a byte, after a refill */
     bits_drop(br, n - beyond);
     if (beyond > 0) {
         bits_refill(br);
