@@ -102,6 +102,8 @@ void fitscodecs_init(unsigned cpu_features);
 #define FITSCODECS_CPU_AVX2 2u
 #define FITSCODECS_CPU_AVX512 4u
 #define FITSCODECS_CPU_NEON 8u
+#define FITSCODECS_CPU_SLOW_PDEP                                                                   \
+    16u /* no set: pdep and pext take as long as a loop over the bits */
 unsigned fitscodecs_cpu_features(void);
 
 /* Type of a pixel in an image or a tile. */

@@ -38,6 +38,11 @@
  * quadtree: on each level above, the bits of a code tell which of the four codes below are not 0,
  * up to a level with one code, the root.  The Huffman codes of the root and then of all codes that
  * are flagged follow, level by level, each level from its last cell to its first.
+ *
+ * There are two ways through all of this.  The wide one, hcompress_transform.h and
+ * hcompress_planes.h, takes any tile and any stream and says in the plainest words what the format
+ * is.  The narrow one, hcompress_narrow.h, is for nearly all of them: where 32 bits hold the
+ * coefficients and rows are not too short, the same is done by kernels, many cells at a time.
  */
 #include "hcompress_narrow.h"
 #include "hcompress_planes.h"

@@ -146,21 +146,17 @@ static bool NAME(take_codes)(struct bitreader *br, size_t ncodes, uint64_t *list
     struct bitreader local = *br; /* a copy that can live in registers */
 
     /* A refill from 8 bytes or more gives 56 bits, enough for five lookups. */
-    while (ncodes >= CODES_PER_WORD && local.end - local.next >= 8) {
+    while (ncodes >= 15 && local.end - local.next >= 8) {
         uint64_t codes = 0;
         unsigned ncode_bits = 0;
         bits_refill(&local);
-        uint64_t window = local.window;
-        unsigned nbits = 0;
         for (int i = 0; i < 5; i++) {
-            uint32_t entry = fitscodecs_hcompress_lookup[window >> (64 - LOOKUP_NBITS)];
-            window <<= lookup_nbits(entry);
-            nbits += lookup_nbits(entry);
+            uint32_t entry = fitscodecs_hcompress_lookup[bits_peek(&local, LOOKUP_NBITS)];
+            local.window <<= lookup_nbits(entry);
+            local.nbits -= lookup_nbits(entry);
             codes |= (uint64_t)lookup_codes(entry) << ncode_bits;
             ncode_bits += lookup_ncode_bits(entry);
         }
-        local.window = window;
-        local.nbits -= nbits;
         list_append(&end, codes, ncode_bits);
         ncodes -= ncode_bits / 4;
     }
@@ -238,11 +234,12 @@ static size_t NAME(find_missing_sign)(const struct bitreader *br, uint32_t flags
 
 #if WITH_AVX2
 /*
- * 32 magnitudes from the words of 'nplanes' planes, first pixel in the lowest byte of bytes[0] and
- * of what unpacking the four vectors gives: lane 0 has pixels 0-3, 8-11, 16-19 and 24-27.
+ * 32 magnitudes from the words of 'nplanes' planes, by bytes: bytes[i] has bits 8 * i to 8 * i + 7.
+ * Lane 0 has pixels 0-3, 8-11, 16-19 and 24-27, lane 1 the others, so that unpacking makes vectors
+ * of pixels in their order.
  *
- * A word, four of whose pixels are in each byte, is spread to bytes, each of which looks at the bit
- * of its pixel; sums twice themselves plus that bit make the number.
+ * Each byte of a word, which has four pixels of the row, goes to four bytes, each of which looks at
+ * the bit of its pixel; from the highest plane on, sums double and add that bit.
  */
 static inline void NAME(join_bytes)(const uint64_t *words, size_t stride, unsigned nplanes,
                                     unsigned place, __m256i bytes[4])
@@ -255,8 +252,8 @@ static inline void NAME(join_bytes)(const uint64_t *words, size_t stride, unsign
         __m256i sum = _mm256_setzero_si256();
         for (unsigned plane = end; plane-- > 8 * i;) {
             __m256i word = _mm256_set1_epi64x((long long)words[plane * stride]);
-            __m256i is_set =
-                _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(word, source), bit), bit);
+            __m256i found = _mm256_and_si256(_mm256_shuffle_epi8(word, source), bit);
+            __m256i is_set = _mm256_cmpeq_epi8(found, bit); /* -1 */
             sum = _mm256_sub_epi8(_mm256_add_epi8(sum, sum), is_set);
         }
         bytes[i] = sum;
@@ -293,7 +290,7 @@ static inline void NAME(join_word)(const uint64_t *words, size_t stride, unsigne
                                    unsigned place, uint32_t signs, int32_t scale, int32_t *row)
 {
     uint32_t magnitudes[PIXELS_PER_WORD] = {0};
-    for (unsigned first = 0; first < nplanes; first += 8) {
+    for (unsigned first = 0; first < nplanes; first += 8) { /* squares of 8 planes and 8 pixels */
         uint32_t planes[8] = {0};
         for (unsigned i = 0; i < 8 && first + i < nplanes; i++) {
             planes[i] = TAKE_ROW(words[(first + i) * stride], place);

@@ -28,6 +28,9 @@ void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_fe
     if (cpu_features & FITSCODECS_CPU_AVX512) {
         fitscodecs_kernels_avx512(kernels);
     }
+    if (cpu_features & FITSCODECS_CPU_SLOW_PDEP) { /* what they use for each word of codes */
+        kernels->hcompress = &hcompress_portable;
+    }
 #elif FITSCODECS_HAS_NEON
     if (cpu_features & FITSCODECS_CPU_NEON) {
         fitscodecs_kernels_neon(kernels);

@@ -63,7 +63,8 @@ struct fitscodecs_hcompress_kernels {
     size_t (*join_row)(struct bitreader *br, const uint64_t *words, size_t stride, unsigned nplanes,
                        unsigned place, int32_t scale, int32_t *row, size_t npixels);
 
-    /* A row of whole cells to two rows of 2 * ncells values, on level k of the transform. */
+    /* A row of whole cells to two rows of 2 * ncells values, on level k of the transform.  The
+     * caller knows that 32 bits hold all sums, here and in the opposite direction. */
     void (*inverse_cells)(unsigned k, size_t ncells, const int32_t *h0, const int32_t *hx,
                           const int32_t *hy, const int32_t *hc, int32_t *top, int32_t *bottom);
 
