@@ -423,6 +423,63 @@ static void compare_tile(size_t nx, size_t ny, enum pattern pattern, size_t inde
     buffer_free(&t.scratch);
 }
 
+/*
+ * A stream whose coefficients are as large as its plane counts allow, with random signs, and a total
+ * next to what 32 bits hold for them, or to the limits of both ways: what an encoder never makes.
+ */
+static size_t make_extreme_stream(const struct hcompress_case *t, struct buffer *out)
+{
+    const unsigned nplanes = 18 + (unsigned)random_below(15);
+    const int64_t near[] = {0, INT32_MAX >> nplanes % 8, INT32_MAX, (int64_t)1 << 62, INT64_MAX};
+    const struct fitscodecs_tile *tile = &t->tile;
+    struct header header = make_header(tile);
+    struct quadrant quadrants[NQUADRANTS];
+    struct bitwriter bw;
+
+    header.scale = random_once_in(2) ? 0 : (int64_t)1 << random_below(31 - nplanes % 16);
+    header.total = (uint64_t)near[random_below(LENGTH(near))] - random_below(1000);
+    header.total = negate_if(header.total, random_below(2));
+    for (size_t i = 0; i < 3; i++) {
+        header.nplanes[i] = (uint8_t)(nplanes - (i == 0 ? 0 : random_below(3)));
+    }
+    store_header(&header, out->data);
+    bits_create(&bw, out->data + HEADER_NBYTES, out->nbytes - HEADER_NBYTES);
+    make_quadrants(tile, (uint64_t *)t->scratch.data, quadrants); /* for their sides */
+    set_planes(quadrants, header.nplanes);
+    for (size_t i = 0; i < NQUADRANTS; i++) {
+        size_t ncells = ceil_div(quadrants[i].nrows, 2) * ceil_div(quadrants[i].ncols, 2);
+        for (unsigned plane = 0; plane < quadrants[i].nplanes; plane++) {
+            bits_put(&bw, 0, 4);
+            for (size_t cell = 0; cell < ncells; cell++) {
+                bits_put(&bw, 15, 4);
+            }
+        }
+    }
+    bits_put(&bw, 0, 4);
+    bits_put_padding(&bw);
+    for (size_t i = 0; i < tile->nx * tile->ny; i++) {
+        bits_put(&bw, random_below(2), 1);
+    }
+    bits_put_padding(&bw);
+    CHECK(!bw.overflow);
+    return HEADER_NBYTES + bits_written_nbytes(&bw);
+}
+
+static void compare_extremes(size_t nx, size_t ny, int64_t smooth)
+{
+    const struct fitscodecs_codec *codec = fitscodecs_find_codec("HCOMPRESS_1");
+    struct hcompress_case t = {.tile = {.nx = nx, .ny = ny, .parameters = {0, smooth}}};
+    struct buffer stream = buffer_new(codec->encode_bound(&t.tile), 1);
+
+    set_tile_case(codec, &t.tile, "a stream of extremes");
+    t.scratch = buffer_new(codec->scratch_nbytes(&t.tile), ALIGNMENT);
+    t.reference_scratch = buffer_new(codec->scratch_nbytes(&t.tile), ALIGNMENT);
+    compare_decode(&t, stream.data, make_extreme_stream(&t, &stream));
+    buffer_free(&stream);
+    buffer_free(&t.reference_scratch);
+    buffer_free(&t.scratch);
+}
+
 /* Sides up to 70, which is a word, its neighbours and two of them in a quadrant; and strips. */
 static uint64_t compare_tiles(void)
 {
@@ -433,6 +490,9 @@ static uint64_t compare_tiles(void)
     for (size_t i = 0; i < 500; i++, ncases++) {
         compare_tile(1 + random_below(70), 1 + random_below(70), (enum pattern)(i % NPATTERNS),
                      random_below(nsettings));
+    }
+    for (size_t i = 0; i < 300; i++, ncases++) {
+        compare_extremes(33 + random_below(70), 1 + random_below(40), i % 8 == 0);
     }
     for (size_t i = 0; i < LENGTH(strips); i++) {
         for (unsigned pattern = 0; pattern < NPATTERNS; pattern++, ncases++) {
