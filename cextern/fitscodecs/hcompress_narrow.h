@@ -17,9 +17,11 @@
 /* Magnitudes are below 2^31. */
 #define NARROW_MAX_PLANES 31
 
-/* Words of codes that are mostly empty make neither speed nor small scratch.  From 33 columns on, a
- * quadrant has 17, more than half of the pixels of a word, and so it is for any larger number. */
-#define NARROW_MIN_COLUMNS 33
+/*
+ * Rows that fill only a part of their words take scratch: with C columns, 31 planes of all quadrants
+ * are 248 * ceil(C / 64) / C bytes a pixel, which is 4 for wide tiles and at most 10.4 from here on.
+ */
+#define NARROW_MIN_COLUMNS 24
 
 /* Scratch of the narrow way. */
 struct narrow_workspace {
