@@ -616,31 +616,47 @@ static void NAME(gather_codes)(const struct fitscodecs_hcompress_grid *below,
     }
 }
 
+#if WITH_AVX2
+/* Up to 4 words, and 0 for those that are missing. */
+static inline __m256i NAME(load_words)(const uint64_t *words, size_t n)
+{
+    const __m256i number = _mm256_setr_epi64x(0, 1, 2, 3);
+    if (n >= 4) {
+        return _mm256_loadu_si256((const __m256i *)words);
+    }
+    __m256i mask = _mm256_cmpgt_epi64(_mm256_set1_epi64x((long long)n), number);
+    return _mm256_maskload_epi64((const long long *)words, mask);
+}
+
+static uint64_t NAME(count_nbits)(const struct fitscodecs_hcompress_grid *grid)
+{
+    const __m256i nbits =
+        _mm256_broadcastsi128_si256(/* of huffman_codes, but 0 for 0 */
+                                    _mm_setr_epi8(0, 3, 3, 4, 3, 4, 5, 5, 3, 5, 4, 5, 4, 5, 6, 4));
+    const __m256i low = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
+    const size_t nwords = words_per_row(grid->ncols);
+    __m256i sums = zero;
+    for (size_t i = 0; i < grid->nrows; i++) {
+        const uint64_t *words = grid->words + i * grid->stride;
+        for (size_t w = 0; w < nwords; w += 4) {
+            __m256i v = NAME(load_words)(words + w, nwords - w);
+            __m256i even = _mm256_shuffle_epi8(nbits, _mm256_and_si256(v, low));
+            v = _mm256_srli_epi16(v, 4);
+            __m256i odd = _mm256_shuffle_epi8(nbits, _mm256_and_si256(v, low));
+            sums = _mm256_add_epi64(sums, _mm256_sad_epu8(_mm256_add_epi8(even, odd), zero));
+        }
+    }
+    __m128i sum = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    return (uint64_t)_mm_cvtsi128_si64(sum) + (uint64_t)_mm_extract_epi64(sum, 1);
+}
+#else
 static uint64_t NAME(count_nbits)(const struct fitscodecs_hcompress_grid *grid)
 {
     const size_t nwords = words_per_row(grid->ncols);
     uint64_t nbits = 0;
     for (size_t i = 0; i < grid->nrows; i++) {
         const uint64_t *words = grid->words + i * grid->stride;
-        size_t w = 0;
-#if WITH_AVX2
-        const __m256i table = _mm256_broadcastsi128_si256(
-            _mm_setr_epi8(0, 3, 3, 4, 3, 4, 5, 5, 3, 5, 4, 5, 4, 5, 6, 4));
-        const __m256i low = _mm256_set1_epi8(15);
-        __m256i sums = _mm256_setzero_si256();
-        for (; w + 4 <= nwords; w += 4) {
-            __m256i v = _mm256_loadu_si256((const __m256i *)(words + w));
-            __m256i even = _mm256_shuffle_epi8(table, _mm256_and_si256(v, low));
-            __m256i odd =
-                _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), low));
-            sums = _mm256_add_epi64(
-                sums, _mm256_sad_epu8(_mm256_add_epi8(even, odd), _mm256_setzero_si256()));
-        }
-        __m128i sum =
-            _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-        nbits += (uint64_t)_mm_cvtsi128_si64(sum) + (uint64_t)_mm_extract_epi64(sum, 1);
-#endif
-        for (; w < nwords; w++) {
+        for (size_t w = 0; w < nwords; w++) {
             for (unsigned shift = 0; shift < 64; shift += 8) {
                 nbits += fitscodecs_hcompress_pair_nbits[words[w] >> shift & 0xFF];
             }
@@ -648,6 +664,7 @@ static uint64_t NAME(count_nbits)(const struct fitscodecs_hcompress_grid *grid)
     }
     return nbits;
 }
+#endif
 
 static size_t NAME(list_codes)(const struct fitscodecs_hcompress_grid *grid, uint64_t *list,
                                size_t ncodes)
