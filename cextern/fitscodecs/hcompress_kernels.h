@@ -436,16 +436,22 @@ static void NAME(digitize)(int32_t *values, size_t n, int32_t scale)
 /* ------------------------------------------------------------------ encoding coefficients */
 
 #if WITH_AVX2
-/* 32 values of which n <= 32 exist, the others are 0. */
-static inline void NAME(load_values)(const int32_t *values, size_t n, __m256i vectors[4])
+static inline void NAME(load_vectors)(const int32_t *values, __m256i vectors[4])
 {
-    int32_t last[PIXELS_PER_WORD] = {0};
-    if (n < PIXELS_PER_WORD) {
-        memcpy(last, values, n * sizeof(int32_t));
-        values = last;
-    }
     for (unsigned i = 0; i < 4; i++) {
         vectors[i] = _mm256_loadu_si256((const __m256i *)(values + 8 * i));
+    }
+}
+
+/* 32 values of which n exist; the others are 0. */
+static inline void NAME(load_values)(const int32_t *values, size_t n, __m256i vectors[4])
+{
+    if (n >= PIXELS_PER_WORD) {
+        NAME(load_vectors)(values, vectors);
+    } else {
+        int32_t last[PIXELS_PER_WORD] = {0};
+        memcpy(last, values, n * sizeof(int32_t));
+        NAME(load_vectors)(last, vectors);
     }
 }
 
