@@ -186,22 +186,21 @@ static void set_narrow_plane(const struct narrow_quadrant *quadrant, unsigned pl
 /* Codes of all cells, 4 bits each; false if the stream ends. */
 static bool take_narrow_cells(struct bitreader *br, const struct fitscodecs_hcompress_grid *grid)
 {
-    struct bitreader local = *br;
-    const size_t nwords = words_per_row(grid->ncols);
+    const size_t nwords = words_per_row(grid->ncols), nbits = 4 * grid->ncols;
     const uint64_t last_mask = last_word_mask(grid);
-    for (size_t i = 0; i < grid->nrows; i++) {
+    size_t position = bits_position(br);
+    if (bits_left(br) / nbits < grid->nrows) {
+        return false;
+    }
+    for (size_t i = 0; i < grid->nrows; i++, position += nbits) {
         uint64_t *words = grid->words + i * grid->stride;
         const uint64_t mask = row_mask(grid, i);
         for (size_t w = 0; w < nwords; w++) {
-            bool is_last = w + 1 == nwords;
-            size_t ncodes = is_last ? grid->ncols - w * CODES_PER_WORD : CODES_PER_WORD;
-            words[w] = peek_word(&local) & (is_last ? mask & last_mask : mask);
-            if (!skip_bits(&local, 4 * (unsigned)ncodes)) {
-                return false;
-            }
+            words[w] = word_at(br, position + 64 * w) & mask;
         }
+        words[nwords - 1] &= last_mask;
     }
-    *br = local;
+    bits_seek(br, position);
     return true;
 }
 

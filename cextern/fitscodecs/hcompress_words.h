@@ -129,30 +129,38 @@ static inline void put_word_with_room(struct bitwriter *bw, uint64_t word)
     bw->window = word & (((uint64_t)1 << bw->nbits) - 1);
 }
 
-/* The next 64 bits, or as many as there are and then zeros. */
-static inline uint64_t peek_word(struct bitreader *br)
+/* Bits of the stream that were taken, and that are left */
+static inline size_t bits_position(const struct bitreader *br)
 {
-    bits_refill(br);
-    if (br->nbits == 64 || br->next == br->end) {
-        return br->window;
-    }
-    /* what does not fit into the window is at most a byte */
-    return br->window | (uint64_t)*br->next << 56 >> br->nbits;
+    return 8 * (size_t)(br->next - br->start) - br->nbits;
 }
 
-/* Skip n <= 64 bits; false if the stream has fewer. */
-static inline bool skip_bits(struct bitreader *br, unsigned n)
+static inline size_t bits_left(const struct bitreader *br)
 {
-    unsigned beyond = n > br->nbits ? n - br->nbits : 0; /* at most a byte, after a refill */
-    bits_drop(br, n - beyond);
-    if (beyond > 0) {
-        bits_refill(br);
-        if (br->nbits < beyond) {
-            return false;
-        }
-        bits_drop(br, beyond);
+    return 8 * (size_t)(br->end - br->next) + br->nbits;
+}
+
+/* Go on at a position that is not beyond the end. */
+static inline void bits_seek(struct bitreader *br, size_t position)
+{
+    br->next = br->start + position / 8;
+    br->window = 0;
+    br->nbits = 0;
+    bits_refill(br);
+    bits_drop(br, position % 8);
+}
+
+/* 64 bits from a position that is not beyond the end on; behind it they are 0. */
+static inline uint64_t word_at(const struct bitreader *br, size_t position)
+{
+    const uint8_t *next = br->start + position / 8;
+    const unsigned shift = position % 8;
+    uint8_t last[9] = {0};
+    if (br->end - next < 9) {
+        memcpy(last, next, (size_t)(br->end - next));
+        next = last;
     }
-    return true;
+    return load_be64(next) << shift | next[8] >> (8 - shift);
 }
 
 #endif
