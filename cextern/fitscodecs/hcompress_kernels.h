@@ -8,26 +8,46 @@
 /* ---------------------------------------------------------------- bits of a word of codes */
 
 /*
- * The bits of 'word' that are set in 'mask', moved together at the low end, and back: with BMI2 an
- * instruction each.  Without it there is one function for each mask that is needed.
+ * Bits of some places of a word, moved together at the low end in their order, and back: the pixels
+ * of the upper (2) or lower (0) row, as 'place' says; the lowest bit of each code; and whole codes,
+ * those at the ones of 'ones'.
  */
 #if WITH_AVX2
-#define TAKE_ROW(word, place) (uint32_t)_pext_u64(word, UPPER_BITS >> 2 << (place))
-#define PUT_ROW(bits, place) _pdep_u64(bits, UPPER_BITS >> 2 << (place))
-#define TAKE_FLAGS(ones) (uint32_t)_pext_u64(ones, ONES)
-#define PUT_FLAGS(bits) _pdep_u64(bits, ONES)
-#define TAKE_CODES(word, ones) _pext_u64(word, 15 * (ones))
-#define PUT_CODES(codes, ones) _pdep_u64(codes, 15 * (ones))
-#define COUNT_ONES(word) (unsigned)_mm_popcnt_u64(word)
-#else
-#define TAKE_ROW NAME(take_row)
-#define PUT_ROW NAME(put_row)
-#define TAKE_FLAGS NAME(take_flags)
-#define PUT_FLAGS NAME(put_flags)
-#define TAKE_CODES NAME(take_set_codes)
-#define PUT_CODES NAME(put_set_codes)
-#define COUNT_ONES NAME(count_ones)
+static inline uint32_t NAME(take_row)(uint64_t word, unsigned place)
+{
+    return (uint32_t)_pext_u64(word, UPPER_BITS >> 2 << place);
+}
 
+static inline uint64_t NAME(put_row)(uint64_t bits, unsigned place)
+{
+    return _pdep_u64(bits, UPPER_BITS >> 2 << place);
+}
+
+static inline uint32_t NAME(take_flags)(uint64_t ones)
+{
+    return (uint32_t)_pext_u64(ones, ONES);
+}
+
+static inline uint64_t NAME(put_flags)(uint64_t bits)
+{
+    return _pdep_u64(bits, ONES);
+}
+
+static inline uint64_t NAME(take_set_codes)(uint64_t word, uint64_t ones)
+{
+    return _pext_u64(word, 15 * ones);
+}
+
+static inline uint64_t NAME(put_set_codes)(uint64_t codes, uint64_t ones)
+{
+    return _pdep_u64(codes, 15 * ones);
+}
+
+static inline unsigned NAME(count_ones)(uint64_t word)
+{
+    return (unsigned)_mm_popcnt_u64(word);
+}
+#else
 /* Pairs of bits, then fours and so on, move together to make groups of twice the size. */
 static inline uint32_t NAME(take_row)(uint64_t word, unsigned place)
 {
@@ -47,7 +67,6 @@ static inline uint64_t NAME(put_row)(uint64_t bits, unsigned place)
     return bits << place;
 }
 
-/* The lowest bit of each code to 16 bits, and back. */
 static inline uint32_t NAME(take_flags)(uint64_t ones)
 {
     uint64_t bits = (ones | ones >> 3) & 0x0303030303030303u;
@@ -64,7 +83,6 @@ static inline uint64_t NAME(put_flags)(uint64_t bits)
     return (bits | bits << 3) & ONES;
 }
 
-/* The codes at the ones of 'ones', lowest first, and back. */
 static inline uint64_t NAME(take_set_codes)(uint64_t word, uint64_t ones)
 {
     uint64_t codes = 0;
@@ -181,11 +199,11 @@ static size_t NAME(spread_codes)(const struct fitscodecs_hcompress_grid *above,
         const uint64_t mask = row_mask(grid, i);
         uint64_t word_mask = mask & last_word_mask(grid);
         for (size_t w = nwords; w-- > 0;) {
-            uint32_t flags = TAKE_ROW(above_words[w / 2], row);
-            uint64_t ones = PUT_FLAGS(w % 2 == 0 ? flags >> 16 : flags & 0xFFFF);
-            words[w] = PUT_CODES(list_get(list, place), ones) & word_mask;
-            place += COUNT_ONES(ones);
-            nflags += COUNT_ONES(words[w]);
+            uint32_t flags = NAME(take_row)(above_words[w / 2], row);
+            uint64_t ones = NAME(put_flags)(w % 2 == 0 ? flags >> 16 : flags & 0xFFFF);
+            words[w] = NAME(put_set_codes)(list_get(list, place), ones) & word_mask;
+            place += NAME(count_ones)(ones);
+            nflags += NAME(count_ones)(words[w]);
             word_mask = mask;
         }
     }
@@ -198,7 +216,7 @@ static size_t NAME(spread_codes)(const struct fitscodecs_hcompress_grid *above,
  * False if the stream ends. */
 static inline bool NAME(take_signs)(struct bitreader *br, uint32_t flags, uint32_t *signs)
 {
-    unsigned n = COUNT_ONES(flags);
+    unsigned n = NAME(count_ones)(flags);
     if (br->nbits < PIXELS_PER_WORD) {
         bits_refill(br);
         if (br->nbits < n) {
@@ -293,7 +311,7 @@ static inline void NAME(join_word)(const uint64_t *words, size_t stride, unsigne
     for (unsigned first = 0; first < nplanes; first += 8) { /* squares of 8 planes and 8 pixels */
         uint32_t planes[8] = {0};
         for (unsigned i = 0; i < 8 && first + i < nplanes; i++) {
-            planes[i] = TAKE_ROW(words[(first + i) * stride], place);
+            planes[i] = NAME(take_row)(words[(first + i) * stride], place);
         }
         for (unsigned i = 0; i < PIXELS_PER_WORD; i += 8) {
             uint64_t bytes = 0;
@@ -324,7 +342,7 @@ static size_t NAME(join_row)(struct bitreader *br, const uint64_t *words, size_t
         for (unsigned plane = 0; plane < nplanes; plane++) {
             all |= words[plane * stride];
         }
-        uint32_t flags = TAKE_ROW(all, place);
+        uint32_t flags = NAME(take_row)(all, place);
         if (!NAME(take_signs)(&local, flags, &signs)) {
             return i + NAME(find_missing_sign)(&local, flags);
         }
@@ -496,8 +514,8 @@ static inline void NAME(split_word)(const int32_t *top, size_t ntop, const int32
         __m128i shift = _mm_cvtsi32_si128((int)(8 * i + 8 - end));
         __m256i u = _mm256_sll_epi16(upper[i], shift), l = _mm256_sll_epi16(lower[i], shift);
         for (unsigned plane = end; plane-- > 8 * i;) {
-            words[plane * stride] = PUT_ROW((uint32_t)_mm256_movemask_epi8(u), 2) |
-                                    PUT_ROW((uint32_t)_mm256_movemask_epi8(l), 0);
+            words[plane * stride] = NAME(put_row)((uint32_t)_mm256_movemask_epi8(u), 2) |
+                                    NAME(put_row)((uint32_t)_mm256_movemask_epi8(l), 0);
             u = _mm256_add_epi8(u, u);
             l = _mm256_add_epi8(l, l);
         }
@@ -535,7 +553,7 @@ static inline void NAME(split_word)(const int32_t *top, size_t ntop, const int32
     NAME(split_bits)(top, ntop, nplanes, upper);
     NAME(split_bits)(bottom, nbottom, nplanes, lower);
     for (unsigned plane = 0; plane < nplanes; plane++) {
-        words[plane * stride] = PUT_ROW(upper[plane], 2) | PUT_ROW(lower[plane], 0);
+        words[plane * stride] = NAME(put_row)(upper[plane], 2) | NAME(put_row)(lower[plane], 0);
     }
 }
 #endif
@@ -565,7 +583,7 @@ static inline uint64_t NAME(join_signs)(const int32_t *values, size_t n, unsigne
     bytes = NAME(last_group_first)(bytes);
     __m256i is_zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
     uint32_t flags = ~(uint32_t)_mm256_movemask_epi8(is_zero);
-    *nsigns = COUNT_ONES(flags);
+    *nsigns = NAME(count_ones)(flags);
     return _pext_u32((uint32_t)_mm256_movemask_epi8(bytes), flags);
 #else
     uint64_t bits = 0;
@@ -600,8 +618,8 @@ static void NAME(put_signs)(struct bitwriter *bw, const int32_t *values, size_t 
 /* Flags of 32 codes from two words of a row, of which the second may be behind its end. */
 static inline uint32_t NAME(gather_flags)(const uint64_t *words, bool has_second)
 {
-    uint32_t flags = TAKE_FLAGS(NAME(nonzero_codes)(words[0])) << 16;
-    return has_second ? flags | TAKE_FLAGS(NAME(nonzero_codes)(words[1])) : flags;
+    uint32_t flags = NAME(take_flags)(NAME(nonzero_codes)(words[0])) << 16;
+    return has_second ? flags | NAME(take_flags)(NAME(nonzero_codes)(words[1])) : flags;
 }
 
 static void NAME(gather_codes)(const struct fitscodecs_hcompress_grid *below,
@@ -614,9 +632,9 @@ static void NAME(gather_codes)(const struct fitscodecs_hcompress_grid *below,
         uint64_t *words = grid->words + i * grid->stride;
         for (size_t w = 0; w < nwords; w++) {
             bool has_second = 2 * w + 1 < nbelow;
-            words[w] = PUT_ROW(NAME(gather_flags)(upper + 2 * w, has_second), 2);
+            words[w] = NAME(put_row)(NAME(gather_flags)(upper + 2 * w, has_second), 2);
             if (lower != NULL) {
-                words[w] |= PUT_ROW(NAME(gather_flags)(lower + 2 * w, has_second), 0);
+                words[w] |= NAME(put_row)(NAME(gather_flags)(lower + 2 * w, has_second), 0);
             }
         }
     }
@@ -683,7 +701,7 @@ static size_t NAME(list_codes)(const struct fitscodecs_hcompress_grid *grid, uin
         const uint64_t *words = grid->words + i * grid->stride;
         for (size_t w = nwords; w-- > 0;) {
             uint64_t ones = NAME(nonzero_codes)(words[w]);
-            list_append(&end, TAKE_CODES(words[w], ones), 4 * COUNT_ONES(ones));
+            list_append(&end, NAME(take_set_codes)(words[w], ones), 4 * NAME(count_ones)(ones));
         }
     }
     list_close(&end);
@@ -719,14 +737,6 @@ static void NAME(put_codes)(struct bitwriter *bw, const uint64_t *list, size_t n
     }
     *bw = local;
 }
-
-#undef TAKE_ROW
-#undef PUT_ROW
-#undef TAKE_FLAGS
-#undef PUT_FLAGS
-#undef TAKE_CODES
-#undef PUT_CODES
-#undef COUNT_ONES
 
 static const struct fitscodecs_hcompress_kernels NAME(hcompress) = {
     .take_codes = NAME(take_codes),
