@@ -114,6 +114,7 @@ void fitscodecs_init(unsigned cpu_features);
 #define FITSCODECS_CPU_AVX2 2u
 #define FITSCODECS_CPU_AVX512 4u
 #define FITSCODECS_CPU_NEON 8u
+#define FITSCODECS_CPU_SLOW_PDEP 16u /* AVX2 is there, but its pdep takes as long as a loop */
 unsigned fitscodecs_cpu_features(void);
 
 /* Type of a pixel in an image or a tile. */

@@ -38,7 +38,13 @@
  * quadtree: on each level above, the bits of a code tell which of the four codes below are not 0,
  * up to a level with one code, the root.  The Huffman codes of the root and then of all codes that
  * are flagged follow, level by level, each level from its last cell to its first.
+ *
+ * There are two ways through all of this.  The wide one, hcompress_transform.h and
+ * hcompress_planes.h, takes any tile and any stream and says in the plainest words what the format
+ * is.  The narrow one, hcompress_narrow.h, is for nearly all of them: where 32 bits hold the
+ * coefficients and rows are not too short, the same is done by kernels, many cells at a time.
  */
+#include "hcompress_narrow.h"
 #include "hcompress_planes.h"
 #include "hcompress_transform.h"
 
@@ -46,6 +52,11 @@ enum parameter { SCALE, SMOOTH };
 
 #define MAGIC 0xDD99
 #define HEADER_NBYTES 25
+
+/* A test sets it to 0 to compare the two ways of encoding and decoding. */
+#ifndef HCOMPRESS_USE_KERNELS
+#define HCOMPRESS_USE_KERNELS 1
+#endif
 
 /* ----------------------------------------------------------------------- stream header */
 
@@ -55,14 +66,14 @@ struct header {
     uint8_t nplanes[3]; /* nb0, nb1, nb2 */
 };
 
-/* The planes are counted later. */
-static struct header make_header(const struct fitscodecs_tile *tile, uint64_t total)
+/* The total is known and the planes are counted later. */
+static struct header make_header(const struct fitscodecs_tile *tile)
 {
     struct header header;
     header.nrows = (int64_t)tile->ny;
     header.ncols = (int64_t)tile->nx;
     header.scale = tile->parameters[SCALE];
-    header.total = total;
+    header.total = 0;
     memset(header.nplanes, 0, sizeof(header.nplanes));
     return header;
 }
@@ -187,7 +198,10 @@ static size_t hcompress_encode_bound(const struct fitscodecs_tile *tile)
 
 static size_t coefficients_nbytes(const struct fitscodecs_tile *tile)
 {
-    return saturating_mul(saturating_mul(tile->nx, tile->ny), sizeof(uint64_t));
+    /* One more, so that behind the coefficients of 32 bits there is room for those of 64 bits of a
+     * corner of half as many rows and columns, whatever is odd. */
+    size_t n = saturating_add(saturating_mul(tile->nx, tile->ny), 1);
+    return saturating_mul(n, sizeof(uint64_t));
 }
 
 static size_t row_pair_nbytes(const struct fitscodecs_tile *tile)
@@ -202,6 +216,7 @@ static size_t hcompress_scratch_nbytes(const struct fitscodecs_tile *tile)
     nbytes = saturating_add(nbytes, means_nbytes(tile, 0));
     nbytes = saturating_add(nbytes, means_nbytes(tile, 1));
     nbytes = saturating_add(nbytes, row_pair_nbytes(tile));
+    nbytes = saturating_add(nbytes, narrow_nbytes(tile));
     return saturating_add(nbytes, tree_nbytes(reduced(tile->ny, 1), reduced(tile->nx, 1)));
 }
 
@@ -212,20 +227,9 @@ static struct workspace carve_scratch(const struct fitscodecs_tile *tile, void *
     work.means[0] = work.coefficients + coefficients_nbytes(tile) / sizeof(uint64_t);
     work.means[1] = work.means[0] + means_nbytes(tile, 0) / sizeof(uint64_t);
     work.row_pair = work.means[1] + means_nbytes(tile, 1) / sizeof(uint64_t);
-    work.codes = (uint8_t *)(work.row_pair + row_pair_nbytes(tile) / sizeof(uint64_t));
+    work.narrow = work.row_pair + row_pair_nbytes(tile) / sizeof(uint64_t);
+    work.codes = (uint8_t *)(work.narrow + narrow_nbytes(tile) / sizeof(uint64_t));
     return work;
-}
-
-/* All that follows the header. */
-static void encode_body(struct bitwriter *bw, const struct quadrant quadrants[NQUADRANTS],
-                        const struct workspace *work, size_t npixels)
-{
-    for (size_t i = 0; i < NQUADRANTS; i++) {
-        encode_quadrant(bw, &quadrants[i], work->codes);
-    }
-    bits_put(bw, 0, 4);
-    bits_put_padding(bw);
-    put_signs(bw, work->coefficients, npixels);
 }
 
 static enum fitscodecs_status short_output(const struct fitscodecs_tile *tile, size_t out_nbytes,
@@ -236,14 +240,67 @@ static enum fitscodecs_status short_output(const struct fitscodecs_tile *tile, s
                            (int64_t)out_nbytes, (int64_t)hcompress_encode_bound(tile));
 }
 
+/* Pixels to header and what follows it, with coefficients of 64 bits. */
+static void encode_wide(struct bitwriter *bw, const struct fitscodecs_tile *tile,
+                        const int32_t *pixels, const struct workspace *work, struct header *header)
+{
+    const size_t npixels = tile->nx * tile->ny;
+    struct quadrant quadrants[NQUADRANTS];
+
+    forward_transform(tile, pixels, work);
+    digitize(work->coefficients, npixels, header->scale);
+    header->total = work->coefficients[0];
+    work->coefficients[0] = 0;
+    fold_signs(work->coefficients, npixels);
+    make_quadrants(tile, work->coefficients, quadrants);
+    count_planes(quadrants, header->nplanes);
+    set_planes(quadrants, header->nplanes);
+
+    for (size_t i = 0; i < NQUADRANTS; i++) {
+        encode_quadrant(bw, &quadrants[i], work->codes);
+    }
+    bits_put(bw, 0, 4);
+    bits_put_padding(bw);
+    put_signs(bw, work->coefficients, npixels);
+}
+
+/* The same with 32 bits; false, and nothing written, if they do not suffice. */
+static bool encode_narrow(struct bitwriter *bw, const struct fitscodecs_tile *tile,
+                          const int32_t *pixels, const struct workspace *work,
+                          struct header *header)
+{
+    struct narrow_workspace narrow;
+    struct narrow_quadrant quadrants[NQUADRANTS];
+
+    if (!HCOMPRESS_USE_KERNELS || !has_narrow_shape(tile)) {
+        return false;
+    }
+    narrow = carve_narrow(tile, work);
+    if (!forward_narrow_transform(tile, pixels, work, &narrow, &header->total)) {
+        return false;
+    }
+    digitize(&header->total, 1, header->scale);
+    digitize_narrow(&narrow, tile->nx * tile->ny, header->scale);
+    make_narrow_quadrants(tile, &narrow, quadrants);
+    count_narrow_planes(quadrants, header->nplanes);
+    set_narrow_planes(quadrants, header->nplanes);
+
+    for (size_t i = 0; i < NQUADRANTS; i++) {
+        encode_narrow_quadrant(bw, &quadrants[i], &narrow);
+    }
+    bits_put(bw, 0, 4);
+    bits_put_padding(bw);
+    fitscodecs_kernels.hcompress->put_signs(bw, narrow.coefficients, tile->nx * tile->ny);
+    bits_put_padding(bw);
+    return true;
+}
+
 static enum fitscodecs_status hcompress_encode(const struct fitscodecs_tile *tile,
                                                const void *pixels, uint8_t *out, size_t out_nbytes,
                                                void *scratch, struct fitscodecs_result *result)
 {
-    const size_t npixels = tile->nx * tile->ny;
     struct workspace work = carve_scratch(tile, scratch);
-    struct quadrant quadrants[NQUADRANTS];
-    struct header header;
+    struct header header = make_header(tile);
     struct bitwriter bw;
 
     if (transform_depth(tile) > MAX_ENCODE_DEPTH) {
@@ -254,30 +311,29 @@ static enum fitscodecs_status hcompress_encode(const struct fitscodecs_tile *til
     if (out_nbytes < HEADER_NBYTES) {
         return short_output(tile, out_nbytes, result);
     }
-    forward_transform(tile, pixels, &work);
-    digitize(work.coefficients, npixels, tile->parameters[SCALE]);
-    header = make_header(tile, work.coefficients[0]);
-    work.coefficients[0] = 0;
-    fold_signs(work.coefficients, npixels);
-    make_quadrants(tile, work.coefficients, quadrants);
-    count_planes(quadrants, header.nplanes);
-    set_planes(quadrants, header.nplanes);
-
-    store_header(&header, out);
     bits_create(&bw, out + HEADER_NBYTES, out_nbytes - HEADER_NBYTES);
-    encode_body(&bw, quadrants, &work, npixels);
+    if (!encode_narrow(&bw, tile, pixels, &work, &header)) {
+        encode_wide(&bw, tile, pixels, &work, &header);
+    }
     if (bw.overflow) {
         return short_output(tile, out_nbytes, result);
     }
+    store_header(&header, out);
     result->nbytes = HEADER_NBYTES + bits_written_nbytes(&bw);
     result->detail = NULL;
     return FITSCODECS_OK;
 }
 
-/* All that follows the header, up to the coefficients as they were before digitizing. */
-static enum fitscodecs_status decode_body(struct bitreader *br, const struct fitscodecs_tile *tile,
+/* Limit of the smoothing, 0 for none */
+static int64_t smooth_limit(const struct fitscodecs_tile *tile, const struct header *header)
+{
+    return tile->parameters[SMOOTH] != 0 ? header->scale >> 1 : 0;
+}
+
+/* All that follows the header, up to the pixels, with coefficients of 64 bits. */
+static enum fitscodecs_status decode_wide(struct bitreader *br, const struct fitscodecs_tile *tile,
                                           const struct header *header, const struct workspace *work,
-                                          struct fitscodecs_result *result)
+                                          int32_t *pixels, struct fitscodecs_result *result)
 {
     const size_t npixels = tile->nx * tile->ny;
     struct quadrant quadrants[NQUADRANTS];
@@ -296,8 +352,54 @@ static enum fitscodecs_status decode_body(struct bitreader *br, const struct fit
     if (status == FITSCODECS_OK) {
         work->coefficients[0] = header->total;
         undigitize(work->coefficients, npixels, header->scale);
+        inverse_transform(tile, work, work->coefficients[0], smooth_limit(tile, header), pixels);
     }
     return status;
+}
+
+/* Whether decode_narrow() may be used. */
+static bool is_narrow_stream(const struct fitscodecs_tile *tile, const struct header *header)
+{
+    return HCOMPRESS_USE_KERNELS && has_narrow_shape(tile) &&
+           max_nplanes(header->nplanes) <= NARROW_MAX_PLANES;
+}
+
+/*
+ * The same where the stream has planes for no more than 32 bits.  If the transform needs 64, or
+ * smoothing is wanted, the coefficients are widened for it.
+ */
+static enum fitscodecs_status
+decode_narrow(struct bitreader *br, const struct fitscodecs_tile *tile, const struct header *header,
+              const struct workspace *work, int32_t *pixels, struct fitscodecs_result *result)
+{
+    const struct narrow_workspace narrow = carve_narrow(tile, work);
+    const int64_t limit = smooth_limit(tile, header), scale = max_i64(header->scale, 1);
+    const bool is_narrow =
+        limit == 0 && inverse_is_narrow(tile, header->total, max_nplanes(header->nplanes), scale);
+    struct narrow_quadrant quadrants[NQUADRANTS];
+    enum fitscodecs_status status;
+
+    make_narrow_quadrants(tile, &narrow, quadrants);
+    set_narrow_planes(quadrants, header->nplanes);
+    status = decode_narrow_quadrants(br, quadrants, &narrow, result);
+    if (status == FITSCODECS_OK) {
+        status = decode_end_nibble(br, result);
+    }
+    if (status == FITSCODECS_OK) {
+        status = join_narrow_rows(br, tile, quadrants, is_narrow ? (int32_t)scale : 1, result);
+    }
+    if (status != FITSCODECS_OK) {
+        return status;
+    }
+    if (is_narrow) {
+        inverse_narrow_transform(tile, &narrow, header->total * (uint64_t)scale, pixels);
+    } else {
+        widen_coefficients(work->coefficients, tile->nx * tile->ny);
+        work->coefficients[0] = header->total;
+        undigitize(work->coefficients, tile->nx * tile->ny, scale);
+        inverse_transform(tile, work, work->coefficients[0], limit, pixels);
+    }
+    return FITSCODECS_OK;
 }
 
 static enum fitscodecs_status hcompress_decode(const struct fitscodecs_tile *tile,
@@ -312,12 +414,12 @@ static enum fitscodecs_status hcompress_decode(const struct fitscodecs_tile *til
         return status;
     }
     bits_open(&br, in + HEADER_NBYTES, in_nbytes - HEADER_NBYTES);
-    status = decode_body(&br, tile, &header, &work, result);
+    status = is_narrow_stream(tile, &header)
+                 ? decode_narrow(&br, tile, &header, &work, pixels, result)
+                 : decode_wide(&br, tile, &header, &work, pixels, result);
     if (status != FITSCODECS_OK) {
         return status;
     }
-    inverse_transform(tile, &work, work.coefficients[0],
-                      tile->parameters[SMOOTH] != 0 ? header.scale >> 1 : 0, pixels);
     result->nbytes = HEADER_NBYTES + bits_used_nbytes(&br);
     result->detail = NULL;
     return FITSCODECS_OK;

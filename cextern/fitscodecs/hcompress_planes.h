@@ -8,6 +8,7 @@
 
 #include "bitreader.h"
 #include "bitwriter.h"
+#include "hcompress_code.h"
 #include "hcompress_transform.h"
 
 #define NQUADRANTS 4
@@ -25,15 +26,6 @@
 #define MAX_TREE_LEVELS 31
 
 /* ------------------------------------------------------------------------ Huffman code */
-
-#define HUFFMAN_MAX_NBITS 6
-
-static const struct {
-    uint8_t bits, nbits;
-} huffman_codes[16] = {
-    {0x3E, 6}, {0x00, 3}, {0x01, 3}, {0x08, 4}, {0x02, 3}, {0x09, 4}, {0x1A, 5}, {0x1B, 5},
-    {0x03, 3}, {0x1C, 5}, {0x0A, 4}, {0x1D, 5}, {0x0B, 4}, {0x1E, 5}, {0x3F, 6}, {0x0C, 4},
-};
 
 /* What the next 6 bits begin with: 16 * length + value, in the order of the codes.  The code is
  * complete, so that there is nothing a stream could do wrong. */
@@ -394,6 +386,28 @@ struct progress {
     int64_t plane, nplanes;
 };
 
+static enum fitscodecs_status bad_plane_format(uint64_t format, struct fitscodecs_result *result)
+{
+    return fitscodecs_fail(result, FITSCODECS_BAD_DATA,
+                           "bit plane has format {found}, wanted 0 or {wanted}", (int64_t)format,
+                           15);
+}
+
+static enum fitscodecs_status short_plane(const struct progress *progress,
+                                          struct fitscodecs_result *result)
+{
+    return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT,
+                           "data ends in bit plane {found} of {wanted}", progress->plane,
+                           progress->nplanes);
+}
+
+static enum fitscodecs_status missing_sign(size_t i, size_t n, struct fitscodecs_result *result)
+{
+    return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT,
+                           "data ends at the sign of coefficient {found} of {wanted}", (int64_t)i,
+                           (int64_t)n);
+}
+
 static enum fitscodecs_status decode_plane(struct bitreader *br, const struct quadrant *quadrant,
                                            const struct tree *tree, unsigned plane,
                                            const struct progress *progress,
@@ -403,15 +417,11 @@ static enum fitscodecs_status decode_plane(struct bitreader *br, const struct qu
     bool is_zero = false;
     bool complete = bits_take(br, 4, &format);
     if (complete && format != 0 && format != 15) {
-        return fitscodecs_fail(result, FITSCODECS_BAD_DATA,
-                               "bit plane has format {found}, wanted 0 or {wanted}",
-                               (int64_t)format, 15);
+        return bad_plane_format(format, result);
     }
     complete = complete && (format == 0 ? take_cells(br, tree) : take_tree(br, tree, &is_zero));
     if (!complete) {
-        return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT,
-                               "data ends in bit plane {found} of {wanted}", progress->plane,
-                               progress->nplanes);
+        return short_plane(progress, result);
     }
     if (!is_zero) {
         scatter_plane(tree, plane, quadrant);
@@ -471,9 +481,7 @@ static enum fitscodecs_status decode_signs(struct bitreader *br, uint64_t *coeff
             bits_refill(&local);
         }
         if (has_sign > local.nbits) {
-            return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT,
-                                   "data ends at the sign of coefficient {found} of {wanted}",
-                                   (int64_t)i, (int64_t)n);
+            return missing_sign(i, n, result);
         }
         coefficients[i] = negate_if(coefficients[i], bits_peek(&local, 1) & has_sign);
         bits_drop(&local, has_sign);

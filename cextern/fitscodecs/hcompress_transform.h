@@ -110,6 +110,7 @@ struct workspace {
     uint64_t *coefficients; /* R x C */
     uint64_t *means[2];     /* h0 of even and of odd levels */
     uint64_t *row_pair;     /* two rows of the tile, when they have to be 64 bits wide */
+    uint64_t *narrow;       /* what hcompress_narrow.h has of its own */
     uint8_t *codes;         /* quadtree of one plane */
 };
 

@@ -25,6 +25,7 @@
 #include "noise_kernels.h"
 #include "quantize_kernels.h"
 #include "dequantize_kernels.h"
+#include "hcompress_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -41,6 +42,7 @@ void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels)
     kernels->noise = &noise_avx2;
     kernels->quantize = &quantize_avx2;
     kernels->dequantize = &dequantize_avx2;
+    kernels->hcompress = &hcompress_avx2;
 }
 
 #else

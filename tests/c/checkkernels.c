@@ -11,6 +11,7 @@
 #include "checkkernels_plio.h"
 #include "checkkernels_rice.h"
 #include "checkkernels_quantize.h"
+#include "checkkernels_hcompress.h"
 
 static uint64_t check_features(unsigned features)
 {
@@ -25,6 +26,7 @@ static uint64_t check_features(unsigned features)
     ncases += check_convert_kernels(&portable, &fast);
     ncases += check_rice_kernels(&fast);
     ncases += check_float_kernels(&portable, &fast);
+    ncases += check_hcompress_kernels(&portable, &fast);
     return ncases;
 }
 
