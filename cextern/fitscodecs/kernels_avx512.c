@@ -21,9 +21,6 @@
 #endif
 
 #include "bytes_kernels.h"
-#include "noise_kernels.h"
-#include "quantize_kernels.h"
-#include "dequantize_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -34,9 +31,6 @@
 void fitscodecs_kernels_avx512(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_avx512;
-    kernels->noise = &noise_avx512;
-    kernels->quantize = &quantize_avx512;
-    kernels->dequantize = &dequantize_avx512;
 }
 
 #else
