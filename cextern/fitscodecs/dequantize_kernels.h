@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Integers to floats for dequantize.c: plain C that compilers turn into vector code.  Included once
- * for each instruction set, see kernels.h.
+ * for each instruction set for which this is worth it, see kernels.h.
  */
 #define INTEGER uint8_t
 #define PIXEL float

@@ -5,11 +5,12 @@
  *
  * Included once for each type, with the macros of noise_template.h and
  *
- *   VECTOR    of PIXELs, NOISE_VECTOR of them
+ *   VECTOR    NOISE_VECTOR values of type PIXEL
  *   V(name)   the intrinsic for it, like V(add)
- *   IV(name)  the intrinsic for integers of the size of PIXEL
+ *   IV(name)  the intrinsic for integers of the size of PIXEL, and IV_SET1() for their set1
  *   AS_F32    VECTOR as __m256
  *   AS_INT    VECTOR as __m256i
+ *   FROM_INT  and back
  */
 
 static inline VECTOR TYPED(load)(const PIXEL *p)
@@ -22,7 +23,7 @@ static inline VECTOR TYPED(load)(const PIXEL *p)
 static inline size_t TYPED(store_marked)(PIXEL *out, VECTOR values, VECTOR mask)
 {
     unsigned bits = (unsigned)_mm256_movemask_ps(AS_F32(mask));
-    __m128i places = _mm_loadl_epi64((const __m128i *)(const void *)&noise_places[bits]);
+    __m128i places = _mm_loadl_epi64((const __m128i *)(const void *)&NAME(places)[bits]);
     __m256 packed = _mm256_permutevar8x32_ps(AS_F32(values), _mm256_cvtepu8_epi32(places));
 
     _mm256_storeu_ps((float *)(void *)out, packed);
@@ -41,7 +42,8 @@ static inline PIXEL TYPED(largest)(VECTOR v)
     return found;
 }
 
-static size_t TYPED(add_lanes)(__m256i counts)
+/* The sum of counters. */
+static inline size_t TYPED(add_lanes)(__m256i counts)
 {
     COUNTER lanes[NOISE_VECTOR];
     size_t sum = 0;
@@ -53,6 +55,7 @@ static size_t TYPED(add_lanes)(__m256i counts)
     return sum;
 }
 
+/* Returns the number of good pixels. */
 static size_t TYPED(survey_vectors)(const PIXEL *pixels, size_t n, PIXEL *low, PIXEL *high,
                                     size_t *i)
 {

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the noise estimate of noise.c does to each pixel.  Included once for each instruction set,
- * see kernels.h.
+ * What the noise estimate of noise.c does to each pixel.  Included once for each instruction set
+ * for which this is worth it, see kernels.h.
  *
- * Nearly all of the time goes into medians.  They are found by counting and dropping (see
- * select() in noise_template.h) in loops without branches that depend on pixels, which are plain C
- * that compilers turn into vector code.  Only what they cannot do, moving values together, is
- * written for the instruction sets as well.
+ * Nearly all of the time goes into medians.  They are found by taking out what is between two
+ * values around the median, again and again, without branches that depend on pixels: which side of
+ * a value a pixel is on nobody can predict, and a wrong guess of the CPU costs more than the work
+ * on ten pixels.
  */
 #include "noise.h"
 
 #include <float.h>
 #include <math.h>
 
-#define NOISE_LANES 8 /* values whose ranks are counted at a time */
-
-/* How select() takes samples; measured, and uncritical. */
+/*
+ * How select() encloses a median; measured, and uncritical.  The median of NOISE_NSAMPLES samples
+ * has a rank with a sigma of sqrt(32)/2 = 2.8, of which the margin is 1.8.  That of n absolute
+ * values of a normal distribution has itself a sigma of 1.17/sqrt(n) of its value, of which the
+ * width of a guess is 2.6.
+ */
 #define NOISE_NSAMPLES 32
-#define NOISE_MARGIN 5 /* 1.8 sigma of the rank of a median of them */
-#define NOISE_WIDTH                                                                                \
-    3.0              /* of what a guess encloses, against 1/sqrt(n), as a fraction of the guess */
-#define NOISE_FEW 64 /* values of which all ranks are found at once */
-#define NOISE_STRIDE 2654435769u            /* 2^32 times the golden ratio's fraction */
+#define NOISE_MARGIN 5
+#define NOISE_WIDTH 3.0
+#define NOISE_STRIDE 2654435769u /* 2^32 times the golden ratio's fraction */
+
+#define NOISE_FEW 64                        /* values of which all ranks are found at once */
+#define NOISE_LANES 8                       /* values whose ranks are counted together */
+#define NOISE_BLOCK ((size_t)32)            /* values that are split together */
 #define NOISE_COUNT_BLOCK ((size_t)1 << 20) /* values that uint32_t can count, and more */
-#define NOISE_BLOCK ((size_t)32)            /* values that are split at a time */
 
 /* The first and the last bit that is set; one is. */
 #define NOISE_FIRST(mask) (63 - leading_zeros64((mask) & (0 - (mask))))
@@ -31,9 +35,7 @@
 
 #if WITH_AVX2
 /* Where the bits that are set in each number of 8 bits are, from the lowest up, one place in each
- * byte: the constants count how many bits are set below each one. */
-#ifndef NOISE_PLACES
-#define NOISE_PLACES
+ * byte: which byte that is, is how many bits are set below. */
 #define BIT(m, b) ((uint64_t)((m) >> (b) & 1))
 #define NSET(m) (BIT(m, 0) + BIT(m, 1) + BIT(m, 2) + BIT(m, 3) + BIT(m, 4) + BIT(m, 5) + BIT(m, 6))
 #define PLACE(m, b) (BIT(m, b) * ((uint64_t)(b) << (8 * NSET((m) & ((1u << (b)) - 1)))))
@@ -43,7 +45,7 @@
 #define PLACES4(m) PLACES(m), PLACES((m) + 1), PLACES((m) + 2), PLACES((m) + 3)
 #define PLACES16(m) PLACES4(m), PLACES4((m) + 4), PLACES4((m) + 8), PLACES4((m) + 12)
 #define PLACES64(m) PLACES16(m), PLACES16((m) + 16), PLACES16((m) + 32), PLACES16((m) + 48)
-static const uint64_t noise_places[256] = {PLACES64(0u), PLACES64(64u), PLACES64(128u),
+static const uint64_t NAME(places)[256] = {PLACES64(0u), PLACES64(64u), PLACES64(128u),
                                            PLACES64(192u)};
 #undef BIT
 #undef NSET
@@ -52,7 +54,6 @@ static const uint64_t noise_places[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #undef PLACES4
 #undef PLACES16
 #undef PLACES64
-#endif
 #endif
 
 #define PIXEL float

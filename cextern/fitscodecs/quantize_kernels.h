@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Floats to integers for quantize.c.  Included once for each instruction set, see kernels.h.
+ * Floats to integers for quantize.c: plain C that compilers turn into vector code.  Included once
+ * for each instruction set for which this is worth it, see kernels.h.
  *
  * All arithmetic is in double, with a rounding after each operation (compile with
  * -ffp-contract=off).

@@ -115,8 +115,8 @@ static uint64_t check_convert_integers(size_t in, size_t out, size_t n, int64_t 
 }
 
 /* Random bits: numbers of all sizes, infinities, NaNs. */
-static uint64_t compare_floats(const struct fitscodecs_convert_kernels *portable,
-                               const struct fitscodecs_convert_kernels *fast, size_t n)
+static uint64_t compare_float_conversions(const struct fitscodecs_convert_kernels *portable,
+                                          const struct fitscodecs_convert_kernels *fast, size_t n)
 {
     struct buffer f32 = buffer_new(4 * n, 4), f64 = buffer_new(8 * n, 8);
     struct buffer other32 = buffer_new(4 * n, 4), other64 = buffer_new(8 * n, 8);
@@ -155,7 +155,7 @@ static uint64_t check_convert_kernels(const struct fitscodecs_kernels *portable,
             }
         }
         for (size_t repeat = 0; repeat < 20; repeat++) {
-            ncases += compare_floats(portable->convert, fast->convert, n);
+            ncases += compare_float_conversions(portable->convert, fast->convert, n);
         }
     }
     return ncases;

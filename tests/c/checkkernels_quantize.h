@@ -8,6 +8,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "dequantize.h"
 #include "noise.h"
 #include "quantize.h"
 
@@ -130,7 +131,7 @@ static void plain_swap(double *a, size_t i, size_t j)
     a[j] = t;
 }
 
-/* Section 6.2 of the field's custom: the lower median, and the order that it leaves. */
+/* The lower median, and the order that it leaves. */
 static double plain_select(double *a, size_t n)
 {
     size_t lo = 0, hi = n - 1, k = (n - 1) / 2;
@@ -474,6 +475,112 @@ static void check_dequantize_kernels(const struct fitscodecs_dequantize_kernels 
     }
 }
 
+/* ------------------------------------------------------------------------- a long tile */
+
+#define LONG_TILE 25000 /* pixels, so that the dither table comes to its end twice */
+
+/* The dither value of each pixel, one after the other. */
+static void plain_dither(int64_t row, int64_t seed, float *values)
+{
+    size_t start = (size_t)((row + seed - 1) % FITSCODECS_DITHER_LENGTH);
+    size_t position = (size_t)(fitscodecs_dither_table[start] * 500);
+
+    for (size_t i = 0; i < LONG_TILE; i++) {
+        values[i] = fitscodecs_dither_table[position++];
+        if (position == FITSCODECS_DITHER_LENGTH) {
+            start = (start + 1) % FITSCODECS_DITHER_LENGTH;
+            position = (size_t)(fitscodecs_dither_table[start] * 500);
+        }
+    }
+}
+
+static int32_t plain_quantize(double value, int dither, float r, double scale, double zero)
+{
+    double steps = (value - zero) / scale;
+
+    if (value != value) {
+        return FITSCODECS_NULL_INTEGER;
+    }
+    if (dither == FITSCODECS_SUBTRACTIVE_DITHER_2 && value == 0) {
+        return FITSCODECS_ZERO_INTEGER;
+    }
+    if (dither != FITSCODECS_NO_DITHER) {
+        steps = steps + (double)r - 0.5;
+    }
+    return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
+}
+
+static double plain_dequantize(int32_t integer, int dither, float r, double scale, double zero)
+{
+    if (integer == FITSCODECS_NULL_INTEGER) {
+        return (double)NAN;
+    }
+    if (dither == FITSCODECS_SUBTRACTIVE_DITHER_2 && integer == FITSCODECS_ZERO_INTEGER) {
+        return 0;
+    }
+    if (dither != FITSCODECS_NO_DITHER) {
+        return ((double)integer - (double)r + 0.5) * scale + zero;
+    }
+    return (double)integer * scale + zero;
+}
+
+/* Dequantize pieces of any length, and some of them out of order. */
+static void dequantize_pieces(struct fitscodecs_dequantizer *dequantizer, const int32_t *integers,
+                              struct buffer *out, size_t itemsize)
+{
+    size_t n, half = LONG_TILE / 2;
+
+    fitscodecs_dequantizer_seek(dequantizer, half);
+    for (size_t i = half; i < LONG_TILE; i += n) {
+        n = 1 + random_below(LONG_TILE - i < 3000 ? LONG_TILE - i : 3000);
+        fitscodecs_dequantizer_run(dequantizer, integers + i, n, out->data + i * itemsize);
+    }
+    fitscodecs_dequantizer_seek(dequantizer, 0);
+    fitscodecs_dequantizer_run(dequantizer, integers, half, out->data);
+}
+
+static void check_long_tile(int dither, bool is_f64)
+{
+    static float values[LONG_TILE];
+    static int32_t integers[LONG_TILE];
+    const double scale = 0.7, zero = 90;
+    int64_t row = random_between(0, 30000), seed = random_between(1, 10000);
+    struct fitscodecs_quantizer quantizer = {1, (enum fitscodecs_dither)dither, seed};
+    struct buffer pixels = random_floats(LONG_TILE, is_f64, FLOAT_NOISE, true);
+    struct buffer back = buffer_new(pixels.nbytes, is_f64 ? 8 : 4);
+    struct fitscodecs_dequantizer dequantizer;
+    struct fitscodecs_result result;
+
+    set_case("a long tile, dither %d, f64 %d", dither, is_f64);
+    plain_dither(row, seed, values);
+    CHECK(fitscodecs_quantize_with(&quantizer, pixels.data, is_f64, LONG_TILE, row, integers, scale,
+                                   zero, &result) == FITSCODECS_OK);
+    CHECK(fitscodecs_dequantizer_start(&dequantizer, quantizer.dither, seed, row, FITSCODECS_I32,
+                                       scale, zero, true, FITSCODECS_NULL_INTEGER, is_f64,
+                                       &result) == FITSCODECS_OK);
+    dequantize_pieces(&dequantizer, integers, &back, is_f64 ? 8 : 4);
+    for (size_t i = 0; i < LONG_TILE; i++) {
+        double value = load_float(pixels.data, is_f64, i), found = load_float(back.data, is_f64, i);
+        double wanted = plain_dequantize(integers[i], dither, values[i], scale, zero);
+        CHECK(integers[i] == plain_quantize(value, dither, values[i], scale, zero));
+        CHECK(found == rounded(wanted, is_f64) || (found != found && wanted != wanted));
+    }
+    buffer_free(&back);
+    buffer_free(&pixels);
+}
+
+static void check_long_tiles(const struct fitscodecs_kernels *kernels)
+{
+    struct fitscodecs_kernels others = fitscodecs_kernels;
+
+    fitscodecs_kernels = *kernels;
+    for (int dither = 0; dither < 3; dither++) {
+        check_long_tile(dither, false);
+        check_long_tile(dither, true);
+    }
+    fitscodecs_kernels = others;
+}
+
 static uint64_t check_float_kernels(const struct fitscodecs_kernels *portable,
                                     const struct fitscodecs_kernels *fast)
 {
@@ -482,5 +589,6 @@ static uint64_t check_float_kernels(const struct fitscodecs_kernels *portable,
         check_quantize_kernels(portable->quantize, fast->quantize, i);
         check_dequantize_kernels(portable->dequantize, fast->dequantize);
     }
-    return 3 * NFLOAT_CASES;
+    check_long_tiles(fast);
+    return 3 * NFLOAT_CASES + 6;
 }
