@@ -13,7 +13,6 @@ Needs a C compiler and CFITSIO with its headers (Debian: libcfitsio-dev). FITSCO
 and the other values of that variable choose the kernels.
 """
 
-import argparse
 import ctypes
 import os
 import shutil
@@ -26,12 +25,13 @@ import numpy as np
 from common import (
     ROOT,
     Goal,
-    add_options,
     buffer,
+    check,
     facts,
     image,
     interleave,
     judge,
+    make_parser,
     parse,
     ratio,
     report,
@@ -157,11 +157,6 @@ class Contestant:
 
     def stream(self, i):
         return self.streams[i, : self.stream_nbytes[i]]
-
-
-def check(truth, what):
-    if not truth:
-        raise SystemExit(f"not equal: {what}")
 
 
 # ------------------------------------------------------------------------ measurements
@@ -346,12 +341,7 @@ def goals_of(row):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_options(parser)
+    parser = make_parser(__doc__, EXAMPLES)
     parser.add_argument(
         "--codec",
         action="append",
