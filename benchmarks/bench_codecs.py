@@ -35,6 +35,7 @@ from common import (
     parse,
     ratio,
     report,
+    settings,
     speed,
     tiles,
     version,
@@ -360,7 +361,7 @@ def main():
             rows.extend(MEASURES[case.codec](library, case, args))
     columns = list(dict.fromkeys(name for row in rows for name in row))
     goals = judge(pair for row in rows for pair in goals_of(row))
-    about = {**facts(), "size": args.size, "repeats": args.repeats}
+    about = {**facts(), **settings(args)}
     if version("imagecodecs"):
         about["imagecodecs"] = version("imagecodecs")
     report(rows, goals, about, args.json, columns)

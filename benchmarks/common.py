@@ -8,8 +8,10 @@ How things are timed stands in `fitscodecs.cli.measure`, how programs are called
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +31,12 @@ from fitscodecs.cli.measure import (
     speed,
     version,
 )
-from fitscodecs.cli.programs import Ours, Program, scratch
+from fitscodecs.cli.programs import Case, Ours, Packing, Program, scratch
 
 __all__ = [
-    "ROOT", "Goal", "Rustfits", "add_only", "add_options", "buffer", "check", "chosen", "facts",
-    "figures", "image", "interleave", "judge", "make_parser", "parse", "ratio", "report", "scratch",
-    "speed", "table", "tiles", "version", "written",
+    "ROOT", "Goal", "Rustfits", "add_only", "add_options", "buffer", "cases_of", "check", "chosen",
+    "facts", "figures", "image", "interleave", "judge", "make_parser", "parse", "ratio", "report",
+    "scratch", "settings", "speed", "table", "tiles", "version", "written",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +61,15 @@ def add_options(parser, size=2048, repeats=7):
     parser.add_argument("--size", type=int, default=size, help="rows and columns of the images")
     parser.add_argument("--repeats", type=int, default=repeats, help="rounds of each measurement")
     parser.add_argument("--quick", action="store_true", help="small images and few rounds")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_const",
+        dest="clock",
+        const=cpu_time,
+        default=time.perf_counter,
+        help="count seconds of CPU, for a machine that is busy: what runs in one thread then is "
+        "not charged for the work of others",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there as well")
 
 
@@ -72,6 +83,18 @@ def parse(parser):
     if args.repeats < 1:
         parser.error("--repeats: wanted at least 1")
     return args
+
+
+def cpu_time():
+    """Seconds of CPU of this process and of those that it ran."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def settings(args):
+    """What the figures depend on beside the machine, for the head of the table."""
+    clock = {"clock": "CPU time"} if args.clock is cpu_time else {}
+    return {"size": args.size, "repeats": args.repeats, **clock}
 
 
 def add_only(parser):
@@ -114,6 +137,11 @@ class Rustfits(Program):
 
         self.rustfits = rustfits
 
+    def shape(self, path):
+        """Shape of an image, without its pixels."""
+        with self.rustfits.FITS(path) as hdus:
+            return hdus[1].shape
+
     def read(self, path):
         """All pixels of an image."""
         with self.rustfits.FITS(path) as hdus:
@@ -129,9 +157,29 @@ class Rustfits(Program):
         method = getattr(self.rustfits, self.METHODS[packing.zcmptype])
         settings = {"compress": method(tile_shape=packing.tile)}
         if packing.level:
-            settings["quantize"] = self.rustfits.Quantize(packing.level, "dither1", 1)
+            settings["quantize"] = self.rustfits.Quantize(
+                level=packing.level, method="dither1", seed=1
+            )
         with self.rustfits.FITS(path, "w+") as hdus:
             hdus.write_image(pixels, **settings)
+
+
+def cases_of(files, squares, size):
+    """A case for each file and each shape of tiles.
+
+    Parameters
+    ----------
+    files : iterable
+        Image, ZCMPTYPE and level of quantization, or None.
+    squares : iterable of int
+        Sides of square tiles, which come after rows, or strips of 16 rows where single ones
+        cannot be compressed.
+    size : int
+    """
+    for data, zcmptype, level in files:
+        rows = 16 if zcmptype == "HCOMPRESS_1" else 1
+        for tile in ((rows, size), *((side, side) for side in squares)):
+            yield Case(data, Packing(zcmptype, tile, level))
 
 
 def written(case, size, folder):

@@ -18,13 +18,14 @@ import numpy as np
 
 from ..cards import header_block
 from ..codecs import Quantize
+from ..header import BLOCK
 from ..image import open_image
 from ..writer import image_lines, write
 from .measure import image
 
 __all__ = [
     "PEERS", "WORKS", "Astropy", "Case", "Fitsio", "Fpack", "Ours", "Packing", "Program", "calls",
-    "cutout_of", "different", "installed", "scratch",
+    "cutout_of", "different", "installed", "scratch", "write_plain",
 ]  # fmt: skip
 
 WORKS = ("read", "cutout", "write")
@@ -49,6 +50,13 @@ class Packing:
     zcmptype: str
     tile: tuple
     level: float | None = None
+
+    @property
+    def keywords(self):
+        """The same as arguments of `fitscodecs.write`."""
+        lossless = self.level is None
+        quantize = None if lossless else Quantize(level=self.level, method=DITHER, seed=SEED)
+        return {"compression": self.zcmptype, "tile_shape": self.tile, "quantize": quantize}
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,11 @@ class Ours(Program):
     def __init__(self, threads=1):
         self.threads = threads
 
+    def shape(self, path):
+        """Shape of an image, without its pixels."""
+        with open_image(path) as img:
+            return img.shape
+
     def read(self, path):
         """All pixels of an image."""
         with open_image(path) as img:
@@ -113,8 +126,7 @@ class Ours(Program):
 
     def write(self, path, pixels, packing):
         """Compress an image into a file, which may exist."""
-        quantize = packing.level and Quantize(level=packing.level, method=DITHER, seed=SEED)
-        write(path, pixels, None, packing.zcmptype, packing.tile, quantize, True, self.threads)
+        write(path, pixels, overwrite=True, threads=self.threads, **packing.keywords)
 
 
 class Astropy(Program):
@@ -126,6 +138,11 @@ class Astropy(Program):
         from astropy.io import fits
 
         self.fits = fits
+
+    def shape(self, path):
+        """Shape of an image, without its pixels."""
+        with self.fits.open(path) as hdus:
+            return hdus[1].shape
 
     def read(self, path):
         """All pixels of an image."""
@@ -156,6 +173,11 @@ class Fitsio(Program):
         import fitsio
 
         self.fits = fitsio.FITS
+
+    def shape(self, path):
+        """Shape of an image, without its pixels."""
+        with self.fits(path) as hdus:
+            return tuple(hdus[1].get_dims())
 
     def read(self, path):
         """All pixels of an image."""
@@ -196,11 +218,7 @@ class Fpack(Program):
 
     def prepare(self, path, pixels):
         """Write the plain file that `write` compresses."""
-        lines = image_lines(pixels.shape, pixels.dtype, {"SIMPLE": True})
-        with open(self._plain(path), "wb") as file:
-            file.write(header_block(lines))
-            file.write(np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">")))
-            file.write(bytes(-file.tell() % 2880))
+        write_plain(self._plain(path), pixels)
 
     def read(self, path):
         """All pixels, to a plain file that nobody keeps."""
@@ -237,6 +255,15 @@ def installed(classes):
 # ------------------------------------------------------------------- what they are to do
 
 
+def write_plain(path, pixels):
+    """Write a file with an image that is not compressed, in its primary HDU."""
+    lines = image_lines(pixels.shape, pixels.dtype, {"SIMPLE": True})
+    with open(path, "wb") as file:
+        file.write(header_block(lines))
+        file.write(np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">")))
+        file.write(bytes(-file.tell() % BLOCK))
+
+
 @contextlib.contextmanager
 def scratch():
     """A folder for files, in memory where there is a file system for that."""
@@ -249,18 +276,21 @@ def cutout_of(shape, side=512):
     return tuple(slice(n // 3, n // 3 + min(side, n // 2)) for n in shape)
 
 
-def calls(work, programs, path, pixels, packing):
-    """Functions without arguments that do one of `WORKS`, for `measure.interleave`.
+def calls(work, programs, path, pixels, packing, key=None):
+    """Functions without arguments that do some work, for `measure.interleave`.
 
     Parameters
     ----------
     work : str
+        One of `WORKS`, or 'shape'.
     programs : iterable of Program
         With different names. Those that do not do this work are left out.
     path : pathlib.Path
         File to read; what is written goes beside it, a file for each program.
     pixels : ndarray
     packing : Packing
+    key : tuple of slice, optional
+        What to cut out; by default that of `cutout_of`.
 
     Returns
     -------
@@ -268,10 +298,10 @@ def calls(work, programs, path, pixels, packing):
         By the name of the program.
     """
     able = [program for program in programs if program.does(work)]
-    if work == "read":
-        return {program.name: partial(program.read, path) for program in able}
+    if work in ("shape", "read"):
+        return {program.name: partial(getattr(program, work), path) for program in able}
     if work == "cutout":
-        key = cutout_of(pixels.shape)
+        key = key or cutout_of(pixels.shape)
         return {program.name: partial(program.cutout, path, key) for program in able}
     targets = {program: path.with_name(f"by {program.name}.fits.fz") for program in able}
     for program, target in targets.items():
