@@ -241,7 +241,7 @@ def measure_codec(library, case, args, routines, as_int32, same_streams):
         contestants = {"ours": ours.run(work), "cfitsio": peer.run(routine), **other}
         if work == "decode":
             contestants["memcpy"] = peer.run("copy")
-        yield case.row(work, interleave(contestants, args.repeats), nbytes)
+        yield case.row(work, interleave(contestants, args.repeats, clock=args.clock), nbytes)
 
 
 def measure_rice(library, case, args):
@@ -269,7 +269,7 @@ def measure_quantize(library, case, args):
     for name in ("decoded", "scales", "zeros"):
         check(getattr(ours, name).tobytes() == getattr(peer, name).tobytes(), f"{name} of {case}")
     contestants = {"ours": ours.run("quantize"), "cfitsio": peer.run("cfitsio_quantize")}
-    yield case.row("encode", interleave(contestants, args.repeats), pixels.nbytes)
+    yield case.row("encode", interleave(contestants, args.repeats, clock=args.clock), pixels.nbytes)
 
 
 def measure_dequantize(library, case, args):
@@ -277,7 +277,7 @@ def measure_dequantize(library, case, args):
     ours = Contestant(library, "quantize", (), pixels, 4)
     ours.scales[:], ours.zeros[:] = 0.37, 12.5
     contestants = {"ours": ours.run("dequantize"), "memcpy": ours.run("copy")}
-    yield case.row("decode", interleave(contestants, args.repeats), pixels.nbytes)
+    yield case.row("decode", interleave(contestants, args.repeats, clock=args.clock), pixels.nbytes)
 
 
 def measure_bytes(library, case, args):
@@ -291,7 +291,7 @@ def measure_bytes(library, case, args):
     check(np.array_equal(ours.decoded[used], pixels[used]), f"pixels of {case}")
     for work in ("encode", "decode"):
         contestants = {"ours": ours.run(work), "memcpy": ours.run("copy")}
-        yield case.row(work, interleave(contestants, args.repeats), pixels.nbytes)
+        yield case.row(work, interleave(contestants, args.repeats, clock=args.clock), pixels.nbytes)
 
 
 MEASURES = {
