@@ -88,8 +88,8 @@ def measure(case, programs, works, args):
         for work in works:
             contestants = calls(work, programs, path, pixels, case.packing)
             box = pixels[cutout_of(pixels.shape)] if work == "cutout" else pixels
-            if work != "write":
-                contestants["copy"] = box.copy
+            if work == "read":
+                contestants["copy"] = pixels.copy
             found = figures(interleave(contestants, args.repeats, clock=args.clock), box.nbytes)
             yield {"image": case.name, "tile": case.tile, "work": work, **found}
 

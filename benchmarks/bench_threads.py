@@ -104,7 +104,7 @@ def measure(case, args):
 
 
 def main():
-    parser = make_parser(__doc__, EXAMPLES, size=4096, repeats=11)
+    parser = make_parser(__doc__, EXAMPLES, size=4096)
     add_only(parser)
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="default: 2")
     args = parse(parser)

@@ -18,7 +18,7 @@ __all__ = ["write_performance"]
 
 # For each benchmark: what names a bar's group, what has a picture of its own, and the bars.
 PICTURES = {
-    "codecs": (("codec", "data"), "work", ("x cfitsio", "x imagecodecs", "x memcpy")),
+    "codecs": (("codec", "data"), "work", ("x cfitsio", "x imagecodecs")),
     "image": (("image",), "work", ("x astropy", "x fitsio", "x fpack", "x rustfits")),
     "astropy": (("image", "tile"), "work", ("x off",)),
     "threads": (("image", "tile"), "work", ("gain", "calibration")),
@@ -77,7 +77,7 @@ def line(x, bottom, color):
 def picture(groups, series):
     """Bars that begin at 1, to the right where the ratio is above it, as SVG."""
     used = [name for name in series if any(name in bars for bars in groups.values())]
-    colors = dict(zip(used, COLORS, strict=False))
+    colors = dict(zip(series, COLORS, strict=False))  # the same in all pictures of a benchmark
     scale = Scale([value for bars in groups.values() for value in bars.values()])
     bottom = TOP + sum(len(bars) * BAR + GAP for bars in groups.values())
     parts = [box(0, 0, WIDTH, bottom + 12, "white")]
@@ -132,14 +132,17 @@ def pictures(name, rows, folder):
     return shown
 
 
+FOLD = ".. raw:: html\n\n   <details><summary>All rows</summary>\n"
+UNFOLD = ".. raw:: html\n\n   </details>\n"
+
+
 def page(name, result, folder):
     """What stands under the heading of a benchmark."""
     about = ", ".join(f"{key} {value}" for key, value in result["about"].items())
     parts = [f"*{about}*\n", *pictures(name, result["rows"], folder)]
     if result["goals"]:
         parts.append(csv_table(result["goals"]))
-    parts.append(csv_table(result["rows"]))
-    return "\n".join(parts)
+    return "\n".join([*parts, FOLD, csv_table(result["rows"]), UNFOLD])
 
 
 def write_performance(recorded, folder):
