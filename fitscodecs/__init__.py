@@ -10,6 +10,7 @@ from ._version import __version__
 from .codecs import *  # noqa: F403
 from .context import DecodeContext, tile_options
 from .cpu import cpu_features
+from .deflate import deflate_engine
 from .errors import DecodeError, EncodeError, FitsCodecsError, HeaderError, NotQuantizable
 from .image import TiledImage, open_all
 from .image import open_image as open
@@ -27,6 +28,7 @@ __all__ = [
     "TiledImage",
     "__version__",
     "cpu_features",
+    "deflate_engine",
     "encode_image",
     "open",
     "open_all",

@@ -9,7 +9,7 @@ item size; lengths are checked all the same, because C is told what this module 
 
 from cpython.buffer cimport (PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBUF_STRIDED_RO, PyBuffer_Release,
                              PyObject_GetBuffer)
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
@@ -53,6 +53,8 @@ cdef extern from "fitscodecs.h" nogil:
                                     void *, fitscodecs_result *) noexcept nogil
         fitscodecs_status (*decode)(const fitscodecs_tile *, const uint8_t *, size_t, void *,
                                     void *, fitscodecs_result *) noexcept nogil
+    struct fitscodecs_gzip:
+        pass
     ctypedef struct fitscodecs_noise_t "struct fitscodecs_noise":
         double noise2
         double noise3
@@ -64,6 +66,7 @@ cdef extern from "fitscodecs.h" nogil:
     struct fitscodecs_batch:
         const fitscodecs_codec *codec
         int64_t parameters[4]
+        fitscodecs_gzip *gzip
         fitscodecs_pixel tile_type
         fitscodecs_pixel image_type
         int64_t offset
@@ -92,6 +95,7 @@ cdef extern from "fitscodecs.h" nogil:
         bool has_blank
         int64_t blank
         size_t used_nbytes
+        bool is_left
     struct fitscodecs_encode_job:
         const uint8_t *data "in"
         const int64_t *shape
@@ -120,10 +124,18 @@ cdef extern from "fitscodecs.h" nogil:
     fitscodecs_status fitscodecs_dequantize(fitscodecs_dither, int64_t, int64_t, const void *,
                                             fitscodecs_pixel, size_t, double, double, bool,
                                             int64_t, void *, bool, fitscodecs_result *)
+    bool fitscodecs_has_gzip()
+    fitscodecs_gzip *fitscodecs_gzip_new(int)
+    void fitscodecs_gzip_free(fitscodecs_gzip *)
+    size_t fitscodecs_gzip_bound(size_t)
+    size_t fitscodecs_gzip_deflate(fitscodecs_gzip *, const void *, size_t, uint8_t *, size_t)
+    bool fitscodecs_gzip_inflate(fitscodecs_gzip *, const uint8_t *, size_t, uint8_t *, size_t,
+                                 size_t *, size_t *)
     size_t fitscodecs_batch_scratch_nbytes(const fitscodecs_batch *, size_t, size_t)
     fitscodecs_status fitscodecs_decode_tiles(const fitscodecs_batch *, fitscodecs_job *, size_t,
                                               void *, size_t, size_t *, fitscodecs_result *)
     size_t fitscodecs_encode_scratch_nbytes(const fitscodecs_batch *, const fitscodecs_tile *)
+    size_t fitscodecs_stream_bound(const fitscodecs_batch *, const fitscodecs_tile *)
     fitscodecs_status fitscodecs_encode_tiles(const fitscodecs_batch *, fitscodecs_encode_job *,
                                               size_t, uint8_t *, size_t, void *, size_t, size_t *,
                                               fitscodecs_result *)
@@ -360,6 +372,53 @@ def dequantize(str where, integers, int pixel_type, size_t npixels, int dither, 
         raise DecodeError(message(where, &result))
 
 
+# ---------------------------------------------------------------------------- gzip
+
+HAS_GZIP = fitscodecs_has_gzip()
+
+
+cdef class GzipEngine:
+    """What inflates, or deflates at some level; for the one call that makes it."""
+
+    cdef fitscodecs_gzip *gzip
+
+    def __cinit__(self, int level):
+        self.gzip = fitscodecs_gzip_new(level)
+        if self.gzip == NULL:
+            raise MemoryError("a gzip engine")
+
+    def __dealloc__(self):
+        fitscodecs_gzip_free(self.gzip)
+
+
+def deflate(data, int level):
+    """One gzip member that holds the bytes of a buffer."""
+    cdef GzipEngine engine = GzipEngine(level)
+    cdef Buffer source = Buffer(data)
+    cdef size_t capacity = fitscodecs_gzip_bound(source.view.len), nbytes
+    cdef Memory out = Memory(capacity)
+    with nogil:
+        nbytes = fitscodecs_gzip_deflate(engine.gzip, source.view.buf, source.view.len,
+                                         <uint8_t *>out.data, capacity)
+    return PyBytes_FromStringAndSize(<const char *>out.data, nbytes)
+
+
+def inflate(stream, size_t capacity):
+    """Contents of gzip members, and bytes that they are; None for what Python has to look at."""
+    cdef GzipEngine engine = GzipEngine(0)
+    cdef Buffer source = Buffer(stream)
+    cdef bytes contents = PyBytes_FromStringAndSize(NULL, capacity)
+    cdef uint8_t *out = <uint8_t *>PyBytes_AsString(contents)
+    cdef size_t used, found
+    cdef bint done
+    with nogil:
+        done = fitscodecs_gzip_inflate(engine.gzip, <const uint8_t *>source.view.buf,
+                                       source.view.len, out, capacity, &used, &found)
+    if not done:
+        return None
+    return contents if found == capacity else contents[:found], used
+
+
 # ---------------------------------------------------------------------------- many tiles at once
 
 cdef class Numbers:
@@ -496,7 +555,8 @@ def decode_tiles(batch, jobs, out, used):
     out : writable contiguous buffer
         The memory of the image; ``batch.strides`` and ``jobs.offset`` are bytes in it.
     used : int64 array
-        Set to the number of bytes that each stream used.
+        Set to the number of bytes that each stream used; -1 for a tile that is left to the caller,
+        who has to inflate it.
     """
     cdef size_t ndim = batch.ndim, i, ndone = 0
     if not 1 <= ndim <= FITSCODECS_MAX_DIMENSIONS:
@@ -515,6 +575,7 @@ def decode_tiles(batch, jobs, out, used):
         c_strides[i] = strides.i[i]
     b.codec = find(batch.native)
     b.parameters = tile.parameters
+    b.gzip = NULL
     b.tile_type = <fitscodecs_pixel><int>batch.tile_type
     b.image_type = <fitscodecs_pixel><int>batch.image_type
     b.offset = batch.offset
@@ -525,6 +586,10 @@ def decode_tiles(batch, jobs, out, used):
     b.seed = batch.seed
     b.ndim = ndim
     b.strides = c_strides
+    cdef GzipEngine engine
+    if batch.gzip:
+        engine = GzipEngine(0)
+        b.gzip = engine.gzip
     todo.require_inside(&b, batch.itemsize)
 
     cdef size_t scratch_nbytes = todo.scratch_nbytes(&b)
@@ -535,7 +600,8 @@ def decode_tiles(batch, jobs, out, used):
     if status != FITSCODECS_OK:
         raise DecodeError(message(f"{batch.label} tile {todo.job[ndone].row}", &result))
     for i in range(todo.n):
-        (<int64_t *>used_nbytes.view.buf)[i] = todo.job[i].used_nbytes
+        (<int64_t *>used_nbytes.view.buf)[i] = (
+            -1 if todo.job[i].is_left else <int64_t>todo.job[i].used_nbytes)
 
 
 # ---------------------------------------------------------------------------- encoding many tiles
@@ -601,7 +667,7 @@ cdef class EncodeJobs:
         for i in range(self.n):
             tile.nx, tile.ny = squeezed(self.job[i].shape, batch.ndim)
             if batch.codec.check(&tile, &result) == FITSCODECS_OK:
-                bound = max(bound, batch.codec.encode_bound(&tile))
+                bound = max(bound, fitscodecs_stream_bound(batch, &tile))
                 scratch = max(scratch, fitscodecs_encode_scratch_nbytes(batch, &tile))
         return bound, scratch
 
@@ -644,6 +710,7 @@ def encode_tiles(batch, array, row, corner, shape, size_t room):
         raise ValueError(f"pixels of {image.view.itemsize} bytes, wanted {batch.itemsize}")
     b.codec = find(batch.native)
     b.parameters = tile.parameters
+    b.gzip = NULL
     b.tile_type = <fitscodecs_pixel><int>batch.tile_type
     b.image_type = <fitscodecs_pixel><int>batch.image_type
     b.offset = batch.offset
@@ -658,6 +725,10 @@ def encode_tiles(batch, array, row, corner, shape, size_t room):
     b.seed = batch.seed
     b.ndim = image.view.ndim
     b.strides = <const ptrdiff_t *>image.view.strides
+    cdef GzipEngine engine
+    if batch.gzip_level:
+        engine = GzipEngine(batch.gzip_level)
+        b.gzip = engine.gzip
     bound, scratch_nbytes = todo.sizes(&b)
     room = max(room, bound)
     cdef Memory out = Memory(room)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from . import _native
-from .codecs import Gzip1, TileCodec
+from .codecs import Gzip1
 from .codecs.base import PIXEL_TYPES, native_shape
 from .codecs.options import options_of
 from .context import DecodeContext, has_options
@@ -125,6 +125,7 @@ class EncodeBatch:
     flip: bool
     quantized: bool
     is_big_endian: bool
+    gzip_level: int
     level: float = 1.0
     is_flat: bool = False
     leaves_nan: bool = False
@@ -140,18 +141,16 @@ def make_batch(settings, array):
     """
     codec, quantize, stored = settings.compression, settings.quantize, settings.stored_dtype
     quantization = {} if quantize is None else quantize.batch_settings()
+    native = codec.parameters_for(stored if quantize is None else np.dtype("int32"))
     if (
         has_options()
         or quantization is None
-        or type(codec).encode is not TileCodec.encode
-        or codec.wrapped
-        or codec.native_parameters_vary
+        or native is None
         or ("scale" in codec.per_tile and (settings.scale_request is not None or codec.scale > 1))
         or (codec.needs_2d and sum(n > 1 for n in settings.tile_shape) > 2)
     ):
         return None
-    parameters = codec.native_parameters(0, 1, codec.zcmptype[0])
-    tile_dtype = codec.native_dtype(parameters, False)
+    parameters, tile_dtype = native
     if quantize is not None:
         fits = tile_dtype == np.int32
     else:
@@ -170,6 +169,7 @@ def make_batch(settings, array):
         flip=stored != settings.dtype,
         quantized=quantize is not None,
         is_big_endian=swapped,
+        gzip_level=codec.gzip_level,
         **quantization,
     )
 

@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-from .codecs.gzip import GZIP_WRAPPER, MAGIC, inflate
+from .deflate import GZIP_WRAPPER, MAGIC, inflate
 from .errors import DecodeError, HeaderError
 
 __all__ = ["AHEAD_NBYTES", "Source", "coalesce", "open_source"]

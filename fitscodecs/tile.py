@@ -7,10 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from . import _native
-from .codecs import Gzip1, NoCompress, TileCodec
+from .codecs import Gzip1, NoCompress
 from .codecs.base import PIXEL_TYPES
+from .deflate import MAX_RATIO
 from .errors import DecodeError
-from .table import COLUMNS
+from .grid import Plan
+from .table import COLUMNS, Entries
 from .threads import in_threads
 
 __all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "tasks"]
@@ -20,6 +22,8 @@ __all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "tasks"]
 TASK_NPIXELS = 2**20
 # Below this a second thread costs more than it brings.
 THREADS_NPIXELS = 2**18
+
+LEFT = -1  # bytes used, of a tile that the C library leaves to be unpacked here
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Batch:
     label: str  # how errors name the algorithm
     native: str
     parameters: tuple
+    gzip: bool  # whether C unpacks the streams
     tile_type: int
     image_type: int
     itemsize: int
@@ -80,121 +85,161 @@ class Jobs:
     has_blank: np.ndarray
 
 
-def column_codec(structure, column):
-    """The codec of a column, and whether its tiles are quantized.
+@dataclass(frozen=True)
+class Tiles:
+    """Tiles to decode: their rows of the table, their bytes, and what of them goes where."""
 
-    The fallback columns hold values of the image's own type, whatever ZCMPTYPE is.
+    entries: Entries
+    streams: Streams
+    plan: Plan
+
+    def __len__(self):
+        return len(self.plan)
+
+    def part(self, chosen):
+        """Some of them, by a slice or an index array."""
+        return Tiles(self.entries.part(chosen), self.streams.part(chosen), self.plan.part(chosen))
+
+    @property
+    def npixels(self):
+        return np.prod(self.plan.shape, axis=1)
+
+
+class ColumnDecoder:
+    """Decoding of tiles of one column of the table into an array.
+
+    The fallback columns hold values of the image's own type, whatever ZCMPTYPE is. All methods that
+    take tiles return an array of the number of bytes that each stream used.
     """
-    if COLUMNS[column] == "COMPRESSED_DATA":
-        return structure.codec, structure.quantize is not None
-    return (Gzip1() if COLUMNS[column] == "GZIP_COMPRESSED_DATA" else NoCompress()), False
 
+    def __init__(self, structure, column, out, flip):
+        self.structure, self.out, self.flip = structure, out, flip
+        self.is_main = COLUMNS[column] == "COMPRESSED_DATA"
+        if self.is_main:
+            self.codec, self.label = structure.codec, structure.codec.zcmptype[0]
+        else:
+            self.label = COLUMNS[column]
+            self.codec = Gzip1() if self.label == "GZIP_COMPRESSED_DATA" else NoCompress()
+        self.quantized = self.is_main and structure.quantize is not None
 
-def unpacked(codec: TileCodec, streams, npixels, places):
-    """Streams ready for the C library, and the bytes that each used (None: C will tell)."""
-    if not codec.wrapped:
-        return streams, None
-    raw, used = [], []
-    for i, place in enumerate(places):
-        contents, nbytes = codec.unpack(streams[i], int(npixels[i]), place)
-        raw.append(contents)
-        used.append(nbytes)
-    n = len(raw)
-    return Streams(
-        raw, np.arange(n), np.zeros(n, np.int64), np.array([len(r) for r in raw], np.int64)
-    ), used
+    def place(self, row):
+        return f"{self.label} tile {row}"
 
+    def decode(self, tiles):
+        if not self.codec.wrapped:
+            return self.decode_streams(tiles)
+        used = self.decode_gzip(tiles)
+        left = np.flatnonzero(used == LEFT)
+        if len(left):
+            used[left] = self.unpack_and_decode(tiles.part(left))
+        return used
 
-def make_batch(structure, codec, quantized, parameters, out, label, flip):
-    """The constants of a native call, with the types of tile and image settled."""
-    floats = structure.bitpix < 0 and not quantized
-    tile_dtype = codec.native_dtype(parameters, floats)
-    if floats and tile_dtype.kind != "f":
-        raise DecodeError(f"found {tile_dtype} pixels without ZSCALE, wanted {structure.dtype}")
-    own = codec is structure.codec
-    quantize = structure.quantize
-    return Batch(
-        label=label,
-        native=codec.native,
-        parameters=parameters,
-        tile_type=PIXEL_TYPES[tile_dtype.name],
-        image_type=PIXEL_TYPES[out.dtype.name],
-        itemsize=out.itemsize,
-        offset=structure.codec_offset if own else 0,
-        clip=codec.clips,
-        flip=flip,
-        quantized=quantized,
-        dither=quantize.dither if quantized else 0,
-        seed=quantize.seed if quantized else 1,
-        ndim=out.ndim,
-        strides=np.array(out.strides, np.int64),
-    )
+    def decode_gzip(self, tiles):
+        """Unpack and decode in C what can be, of the size of pixels that is usual; else LEFT."""
+        used = np.full(len(tiles), LEFT, np.int64)
+        dtype = np.dtype("int32") if self.quantized else self.structure.dtype
+        native = self.codec.parameters_for(dtype)
+        if self.codec.gzip_level and native is not None:
+            # For others no memory is taken on the word of a header.
+            honest = tiles.npixels // MAX_RATIO <= tiles.streams.nbytes // dtype.itemsize
+            chosen = np.flatnonzero(honest)
+            used[chosen] = self.call(tiles.part(chosen), native[0], True)
+        return used
 
+    def unpack_and_decode(self, tiles):
+        """Unpack in Python, with an error that says what is wrong."""
+        raw, used = [], []
+        for i, npixels in enumerate(tiles.npixels.tolist()):
+            place = self.place(tiles.plan.tiles[i])
+            contents, nbytes = self.codec.unpack(tiles.streams[i], npixels, place)
+            raw.append(contents)
+            used.append(nbytes)
+        n = len(raw)
+        nbytes = np.array([len(contents) for contents in raw], np.int64)
+        streams = Streams(raw, np.arange(n), np.zeros(n, np.int64), nbytes)
+        self.decode_streams(Tiles(tiles.entries, streams, tiles.plan))
+        return np.array(used, np.int64)
 
-def decode_column(structure, column, entries, streams, plan, out, flip):
-    """Decode tiles that all are in one column; gives the number of bytes each stream used."""
-    codec, quantized = column_codec(structure, column)
-    label = codec.zcmptype[0] if column == 0 else COLUMNS[column]
-    npixels = np.prod(plan.shape, axis=1)
-    places = [f"{label} tile {row}" for row in plan.tiles] if codec.wrapped else ()
-    streams, used = unpacked(codec, streams, npixels, places)
-    groups = {}
-    if codec.native_parameters_vary:
-        for i, (nbytes, n) in enumerate(
-            zip(streams.nbytes.tolist(), npixels.tolist(), strict=True)
-        ):
-            place = f"{label} tile {plan.tiles[i]}"
-            groups.setdefault(codec.native_parameters(nbytes, n, place), []).append(i)
-    else:
-        groups[codec.native_parameters(0, 1, label)] = slice(None)
+    def decode_streams(self, tiles):
+        """Decode bytes that are as the C function wants them, grouped by its parameters."""
+        codec = self.codec
+        if not codec.native_parameters_vary:
+            return self.call(tiles, codec.native_parameters(0, 1, self.label))
+        groups = {}
+        sizes = zip(tiles.streams.nbytes.tolist(), tiles.npixels.tolist(), strict=True)
+        for i, (nbytes, npixels) in enumerate(sizes):
+            place = self.place(tiles.plan.tiles[i])
+            groups.setdefault(codec.native_parameters(nbytes, npixels, place), []).append(i)
+        used = np.empty(len(tiles), np.int64)
+        for parameters, chosen in groups.items():
+            used[chosen] = self.call(tiles.part(chosen), parameters)
+        return used
 
-    total = np.zeros(len(plan), np.int64)
-    for parameters, chosen in groups.items():
-        part, rows, where = plan.part(chosen), entries.part(chosen), streams.part(chosen)
+    def call(self, tiles, parameters, gzip=False):
+        """One native call."""
+        used = np.empty(len(tiles), np.int64)
+        if len(tiles) == 0:
+            return used
         try:
-            batch = make_batch(structure, codec, quantized, parameters, out, label, flip)
+            batch = self.batch(parameters, gzip)
         except DecodeError as error:
-            raise DecodeError(f"{label} tile {part.tiles[0]}: {error}") from None
+            raise DecodeError(f"{self.place(tiles.plan.tiles[0])}: {error}") from None
+        rows, streams, plan = tiles.entries, tiles.streams, tiles.plan
         jobs = Jobs(
-            where.buffers,
-            where.which,
-            where.begin,
-            where.nbytes,
-            part.tiles,
-            part.shape,
-            part.start,
-            part.step,
-            part.count,
-            part.offset * out.itemsize,
+            streams.buffers,
+            streams.which,
+            streams.begin,
+            streams.nbytes,
+            plan.tiles,
+            plan.shape,
+            plan.start,
+            plan.step,
+            plan.count,
+            plan.offset * self.out.itemsize,
             rows.scale,
             rows.zero,
             rows.blank,
             rows.has_blank,
         )
-        part_used = np.empty(len(part), np.int64)
-        _native.decode_tiles(batch, jobs, out, part_used)
-        total[chosen] = part_used
-    return total if used is None else np.array(used, np.int64)
+        _native.decode_tiles(batch, jobs, self.out, used)
+        return used
 
-
-def decode_part(structure, entries, streams, plan, out, flip):
-    """Decode tiles of any columns, one column after the other."""
-    total = np.zeros(len(plan), np.int64)
-    for column in np.unique(entries.column):
-        chosen = np.flatnonzero(entries.column == column)
-        if len(chosen) == len(plan):
-            chosen = slice(None)
-        total[chosen] = decode_column(
-            structure,
-            column,
-            entries.part(chosen),
-            streams.part(chosen),
-            plan.part(chosen),
-            out,
-            flip,
+    def batch(self, parameters, gzip):
+        """The constants of a native call, with the types of tile and image settled."""
+        structure, codec, quantize = self.structure, self.codec, self.structure.quantize
+        floats = structure.bitpix < 0 and not self.quantized
+        tile_dtype = codec.native_dtype(parameters, floats)
+        if floats and tile_dtype.kind != "f":
+            raise DecodeError(f"found {tile_dtype} pixels without ZSCALE, wanted {structure.dtype}")
+        return Batch(
+            label=self.label,
+            native=codec.native,
+            parameters=parameters,
+            gzip=gzip,
+            tile_type=PIXEL_TYPES[tile_dtype.name],
+            image_type=PIXEL_TYPES[self.out.dtype.name],
+            itemsize=self.out.itemsize,
+            offset=structure.codec_offset if self.is_main else 0,
+            clip=codec.clips,
+            flip=self.flip,
+            quantized=self.quantized,
+            dither=quantize.dither if self.quantized else 0,
+            seed=quantize.seed if self.quantized else 1,
+            ndim=self.out.ndim,
+            strides=np.array(self.out.strides, np.int64),
         )
-    unify_blanks(structure, entries, plan, out)
-    return total
+
+
+def decode_part(structure, tiles, out, flip):
+    """Decode tiles of any columns, one column after the other."""
+    used = np.zeros(len(tiles), np.int64)
+    columns = tiles.entries.column
+    for column in np.unique(columns):
+        chosen = np.flatnonzero(columns == column)
+        decoder = ColumnDecoder(structure, column, out, flip)
+        used[chosen] = decoder.decode(tiles if len(chosen) == len(tiles) else tiles.part(chosen))
+    unify_blanks(structure, tiles.entries, tiles.plan, out)
+    return used
 
 
 def unify_blanks(structure, entries, plan, out):
@@ -253,10 +298,10 @@ def decode_tiles(structure, entries, streams, plan, out, threads=1, flip=False):
     size = min(TASK_NPIXELS, max(THREADS_NPIXELS // 2, npixels // max(1, 2 * threads)))
     parts = tasks(plan, size)
 
+    tiles = Tiles(entries, streams, plan)
+
     def work(chosen):
-        return decode_part(
-            structure, entries.part(chosen), streams.part(chosen), plan.part(chosen), out, flip
-        )
+        return decode_part(structure, tiles.part(chosen), out, flip)
 
     if npixels < THREADS_NPIXELS:
         threads = 1

@@ -15,7 +15,7 @@ PACKAGE = Path(fitscodecs.__file__).parent
 
 # Each module may import from the ones before it. Adapters and cli come last and import from all.
 ORDER = [
-    "errors", "_native", "context", "scaling", "codecs.buffers", "codecs.base",
+    "errors", "_native", "context", "scaling", "deflate", "codecs.buffers", "codecs.base",
     "codecs.nocompress", "codecs.gzip", "codecs.rice", "codecs.plio", "codecs.hcompress",
     "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
     "header", "cards", "grid", "table", "source", "hdu", "threads", "tile", "encoded",

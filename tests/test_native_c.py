@@ -12,7 +12,15 @@ import pytest
 TESTS = Path(__file__).parent / "c"
 LIBRARY = TESTS.parent.parent / "cextern" / "fitscodecs"
 SOURCES = sorted(LIBRARY.glob("*.c"))
-PROGRAMS = ("roundtrip", "checkkernels", "damage", "decode_tiles", "encode_tiles", "quantize")
+PROGRAMS = (
+    "roundtrip",
+    "checkkernels",
+    "damage",
+    "decode_tiles",
+    "encode_tiles",
+    "quantize",
+    "gzip",
+)
 CC = os.environ.get("CC", "cc")
 
 # The one that builds everything, and the others that are no other name of it.

@@ -83,10 +83,20 @@ static inline uint32_t load_be32(const uint8_t *p)
     return load_be16(p) << 16 | load_be16(p + 2);
 }
 
+/* Not every compiler sees one instruction in 8 bytes, and streams are read by 8. */
+#if (defined(__GNUC__) || defined(__clang__)) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static inline uint64_t load_be64(const uint8_t *p)
+{
+    uint64_t value;
+    memcpy(&value, p, 8);
+    return __builtin_bswap64(value);
+}
+#else
 static inline uint64_t load_be64(const uint8_t *p)
 {
     return (uint64_t)load_be32(p) << 32 | load_be32(p + 4);
 }
+#endif
 
 static inline void store_be16(uint8_t *p, uint32_t value)
 {
@@ -100,11 +110,19 @@ static inline void store_be32(uint8_t *p, uint32_t value)
     store_be16(p + 2, value);
 }
 
+#if (defined(__GNUC__) || defined(__clang__)) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static inline void store_be64(uint8_t *p, uint64_t value)
+{
+    value = __builtin_bswap64(value);
+    memcpy(p, &value, 8);
+}
+#else
 static inline void store_be64(uint8_t *p, uint64_t value)
 {
     store_be32(p, (uint32_t)(value >> 32));
     store_be32(p + 4, (uint32_t)value);
 }
+#endif
 
 /* Two's complement value of the low 'width' bits, 1 <= width <= 64. */
 static inline int64_t sign_extend(uint64_t value, unsigned width)

@@ -5,7 +5,10 @@
  * A tile of the image's own type whose pixels lie together there is decoded where it belongs.  Any
  * other is decoded into scratch memory, and from there its wanted rows go to the image, converted
  * on the way.  Codecs that can work on several tiles at once get as many as fit the cache.
+ *
+ * What gzip members hold is inflated into scratch memory first.
  */
+#include "convert.h"
 #include "dequantize.h"
 #include "places.h"
 
@@ -30,99 +33,26 @@ static size_t tile_nbytes(const struct fitscodecs_batch *batch, size_t npixels)
     return aligned(saturating_mul(npixels, type_nbytes(batch->tile_type)));
 }
 
-/* What the codec needs, and the tiles of a group, or one if they are large. */
+static bool has_groups(const struct fitscodecs_batch *batch)
+{
+    return batch->codec->decode_several != NULL && batch->gzip == NULL;
+}
+
+/* What the codec needs and what gzip members hold, and before the first tile of a group. */
+static size_t head_nbytes(const struct fitscodecs_batch *batch, size_t npixels, size_t codec_nbytes)
+{
+    size_t inflated = batch->gzip == NULL ? 0 : tile_nbytes(batch, npixels);
+    return saturating_add(aligned(codec_nbytes), inflated);
+}
+
+/* The head, and the tiles of a group, or one if they are large. */
 size_t fitscodecs_batch_scratch_nbytes(const struct fitscodecs_batch *batch, size_t npixels,
                                        size_t codec_nbytes)
 {
     size_t tile = tile_nbytes(batch, npixels);
-    bool is_group = batch->codec->decode_several != NULL && tile < GROUP_NBYTES;
-    return saturating_add(aligned(codec_nbytes), is_group ? GROUP_NBYTES : tile);
-}
-
-/* ------------------------------------------------------------------- types */
-
-static int64_t load_integer(const void *pixels, enum fitscodecs_pixel type, size_t i)
-{
-    switch (type) {
-    case FITSCODECS_U8:
-        return ((const uint8_t *)pixels)[i];
-    case FITSCODECS_I16:
-        return ((const int16_t *)pixels)[i];
-    case FITSCODECS_I32:
-        return ((const int32_t *)pixels)[i];
-    default:
-        return ((const int64_t *)pixels)[i];
-    }
-}
-
-static void store_integer(void *pixels, enum fitscodecs_pixel type, size_t i, int64_t value)
-{
-    switch (type) {
-    case FITSCODECS_U8:
-        ((uint8_t *)pixels)[i] = (uint8_t)value;
-        break;
-    case FITSCODECS_I16:
-        ((int16_t *)pixels)[i] = (int16_t)value;
-        break;
-    case FITSCODECS_I32:
-        ((int32_t *)pixels)[i] = (int32_t)value;
-        break;
-    default:
-        ((int64_t *)pixels)[i] = value;
-    }
-}
-
-/*
- * Integers of a tile to the integers of the image.  A value outside the image's type is clipped
- * if the batch says so (a lossy HCOMPRESS stream may leave the range), else it is a fault.
- */
-static enum fitscodecs_status convert_integers(const struct fitscodecs_batch *batch,
-                                               const void *tile, size_t npixels, void *image,
-                                               struct fitscodecs_result *result)
-{
-    static const int64_t lowest[] = {0, INT16_MIN, INT32_MIN, INT64_MIN};
-    static const int64_t highest[] = {UINT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
-    int64_t low = lowest[batch->image_type], high = highest[batch->image_type];
-    int64_t offset = batch->offset;
-    /* the values from which the offset can be subtracted in 64 bits */
-    int64_t least = offset > 0 ? INT64_MIN + offset : INT64_MIN;
-    int64_t most = offset < 0 ? INT64_MAX + offset : INT64_MAX;
-
-    for (size_t i = 0; i < npixels; i++) {
-        int64_t value = load_integer(tile, batch->tile_type, i);
-        bool below = value < least;
-        bool above = value > most;
-        if (!below && !above) {
-            value -= offset;
-            below = value < low;
-            above = value > high;
-        }
-        if (below || above) {
-            if (!batch->clip) {
-                return fitscodecs_fail(result, FITSCODECS_VALUE_RANGE,
-                                       below ? "pixel value {found}, wanted at least {wanted}"
-                                             : "pixel value {found}, wanted at most {wanted}",
-                                       value, below ? low : high);
-            }
-            value = below ? low : high;
-        }
-        store_integer(image, batch->image_type, i, value);
-    }
-    return FITSCODECS_OK;
-}
-
-static void convert_floats(const struct fitscodecs_batch *batch, const void *tile, size_t npixels,
-                           void *image)
-{
-    if (batch->image_type == FITSCODECS_F32) {
-        for (size_t i = 0; i < npixels; i++) {
-            ((float *)image)[i] = (float)((const double *)tile)[i];
-        }
-    } else {
-        for (size_t i = 0; i < npixels; i++) {
-            ((double *)image)[i] = ((const float *)tile)[i];
-        }
-    }
+    bool is_group = has_groups(batch) && tile < GROUP_NBYTES;
+    return saturating_add(head_nbytes(batch, npixels, codec_nbytes),
+                          is_group ? GROUP_NBYTES : tile);
 }
 
 /* ------------------------------------------------------------------- conversion */
@@ -167,9 +97,11 @@ static enum fitscodecs_status convert(struct converter *converter, const void *i
     } else if (!needs_conversion(batch)) {
         memcpy(out, in, n * type_nbytes(batch->tile_type));
     } else if (type_is_float(batch->tile_type)) {
-        convert_floats(batch, in, n, out);
+        fitscodecs_convert_floats(in, n, out, batch->image_type);
     } else {
-        status = convert_integers(batch, in, n, out, result);
+        /* a lossy HCOMPRESS stream may leave the range of the image's type */
+        status = fitscodecs_convert_integers(in, batch->tile_type, n, batch->offset, batch->clip,
+                                             out, batch->image_type, result);
     }
     if (batch->flip) {
         flip_signs(out, n, type_nbytes(batch->image_type));
@@ -310,8 +242,9 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
                                          struct group *group, struct fitscodecs_result *result)
 {
     const struct fitscodecs_codec *codec = batch->codec;
-    size_t most = codec->decode_several == NULL ? 1 : MOST_AT_ONCE, used = 0;
+    size_t most = has_groups(batch) ? codec->most_at_once : 1, used = 0, first_head = 0;
 
+    most = most < MOST_AT_ONCE ? most : MOST_AT_ONCE;
     for (group->n = 0; group->n < most && group->n < njobs; group->n++) {
         size_t i = group->n;
         struct fitscodecs_tile tile = tile_of_shape(batch, jobs[i].shape);
@@ -320,7 +253,12 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
             return i == 0 ? status : FITSCODECS_OK;
         }
         size_t npixels = tile.nx * tile.ny, nbytes = tile_nbytes(batch, npixels);
-        used = i == 0 ? aligned(codec->scratch_nbytes(&tile)) : used;
+        size_t head = head_nbytes(batch, npixels, codec->scratch_nbytes(&tile));
+        if (i == 0) {
+            used = first_head = head;
+        } else if (head > first_head) {
+            return FITSCODECS_OK;
+        }
         group->parts[i] = make_part(batch->ndim, batch->strides, type_nbytes(batch->image_type),
                                     jobs[i].shape, jobs[i].start, jobs[i].step, jobs[i].count);
         if (is_direct(batch, &group->parts[i], npixels, jobs[i].out)) {
@@ -338,6 +276,22 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
     return FITSCODECS_OK;
 }
 
+/* Put what the gzip members of a job hold in the place of its stream; false if it is left. */
+static bool inflate_job(const struct fitscodecs_batch *batch, struct fitscodecs_job *job,
+                        struct group *group, uint8_t *scratch)
+{
+    const struct fitscodecs_tile *tile = &group->tiles[0];
+    size_t wanted = tile->nx * tile->ny * type_nbytes(batch->tile_type), found;
+    uint8_t *inflated = scratch + aligned(batch->codec->scratch_nbytes(tile));
+
+    job->is_left = !fitscodecs_gzip_inflate(batch->gzip, job->in, job->in_nbytes, inflated, wanted,
+                                            &job->used_nbytes, &found) ||
+                   found != wanted;
+    group->in[0] = inflated;
+    group->in_nbytes[0] = wanted;
+    return !job->is_left;
+}
+
 static void decode_group(const struct fitscodecs_codec *codec, struct group *group, void *scratch)
 {
     if (group->n == 1) {
@@ -345,7 +299,7 @@ static void decode_group(const struct fitscodecs_codec *codec, struct group *gro
                                            group->pixels[0], scratch, &group->results[0]);
     } else {
         codec->decode_several(group->n, group->tiles, group->in, group->in_nbytes, group->pixels,
-                              group->statuses, group->results);
+                              scratch, group->statuses, group->results);
     }
 }
 
@@ -389,11 +343,16 @@ enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *ba
         if (status != FITSCODECS_OK) {
             return status;
         }
+        if (batch->gzip != NULL && !inflate_job(batch, &jobs[*ndone], &group, scratch)) {
+            ++*ndone;
+            continue;
+        }
         decode_group(batch->codec, &group, scratch);
         for (size_t i = 0; i < group.n; i++, ++*ndone) {
             struct fitscodecs_job *job = &jobs[*ndone];
             *result = group.results[i];
-            job->used_nbytes = result->nbytes;
+            job->is_left = false;
+            job->used_nbytes = batch->gzip == NULL ? result->nbytes : job->used_nbytes;
             status = group.statuses[i];
             if (status == FITSCODECS_OK) {
                 status = finish_job(batch, job, &group.parts[i], group.pixels[i], result);

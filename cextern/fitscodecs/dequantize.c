@@ -10,74 +10,27 @@
  * asked first.  With SUBTRACTIVE_DITHER_2 one integer is exactly 0.
  */
 #include "dequantize.h"
+#include "kernels.h"
 
 #include <math.h>
 
 /* Pixels that go through all loops before the next ones: small for the cache. */
 #define CHUNK 1024
 
-/* The loops of one pair of types, see dequantize_template.h. */
-struct dequantize_loops {
-    void (*plain)(const void *restrict in, size_t n, double scale, double zero, void *restrict out);
-    void (*dithered)(const void *restrict in, const float *restrict table, size_t n, double scale,
-                     double zero, void *restrict out);
-    void (*replace)(const void *restrict in, size_t n, int64_t special, double value,
-                    void *restrict out);
-    size_t integer_nbytes, pixel_nbytes;
-};
-
-#define INTEGER uint8_t
-#define PIXEL float
-#define SUFFIX _u8_f32
-#include "dequantize_template.h"
-
-#define INTEGER int16_t
-#define PIXEL float
-#define SUFFIX _i16_f32
-#include "dequantize_template.h"
-
-#define INTEGER int32_t
-#define PIXEL float
-#define SUFFIX _i32_f32
-#include "dequantize_template.h"
-
-#define INTEGER int64_t
-#define PIXEL float
-#define SUFFIX _i64_f32
-#include "dequantize_template.h"
-
-#define INTEGER uint8_t
-#define PIXEL double
-#define SUFFIX _u8_f64
-#include "dequantize_template.h"
-
-#define INTEGER int16_t
-#define PIXEL double
-#define SUFFIX _i16_f64
-#include "dequantize_template.h"
-
-#define INTEGER int32_t
-#define PIXEL double
-#define SUFFIX _i32_f64
-#include "dequantize_template.h"
-
-#define INTEGER int64_t
-#define PIXEL double
-#define SUFFIX _i64_f64
-#include "dequantize_template.h"
-
 /* NULL for a type that is not an integer. */
-static const struct dequantize_loops *find_loops(enum fitscodecs_pixel type, bool is_f64)
+static const struct fitscodecs_dequantize_loops *find_loops(enum fitscodecs_pixel type, bool is_f64)
 {
+    const struct fitscodecs_dequantize_kernels *kernels = fitscodecs_kernels.dequantize;
+
     switch (type) {
     case FITSCODECS_U8:
-        return is_f64 ? &loops_u8_f64 : &loops_u8_f32;
+        return &kernels->u8[is_f64];
     case FITSCODECS_I16:
-        return is_f64 ? &loops_i16_f64 : &loops_i16_f32;
+        return &kernels->i16[is_f64];
     case FITSCODECS_I32:
-        return is_f64 ? &loops_i32_f64 : &loops_i32_f32;
+        return &kernels->i32[is_f64];
     case FITSCODECS_I64:
-        return is_f64 ? &loops_i64_f64 : &loops_i64_f32;
+        return &kernels->i64[is_f64];
     default:
         return NULL;
     }
@@ -146,7 +99,7 @@ void fitscodecs_dequantizer_seek(struct fitscodecs_dequantizer *dequantizer, siz
 static void subtract_dither(struct fitscodecs_dequantizer *dequantizer, const char *in, size_t n,
                             char *out)
 {
-    const struct dequantize_loops *loops = dequantizer->loops;
+    const struct fitscodecs_dequantize_loops *loops = dequantizer->loops;
 
     while (n > 0) {
         size_t length;
@@ -161,7 +114,7 @@ static void subtract_dither(struct fitscodecs_dequantizer *dequantizer, const ch
 void fitscodecs_dequantizer_run(struct fitscodecs_dequantizer *dequantizer, const void *integers,
                                 size_t n, void *out)
 {
-    const struct dequantize_loops *loops = dequantizer->loops;
+    const struct fitscodecs_dequantize_loops *loops = dequantizer->loops;
     const char *in = integers;
     char *to = out;
 
@@ -173,10 +126,11 @@ void fitscodecs_dequantizer_run(struct fitscodecs_dequantizer *dequantizer, cons
         } else {
             loops->plain(in, m, dequantizer->scale, dequantizer->zero, to);
         }
-        if (dequantizer->has_zero) {
+        if (dequantizer->has_zero && loops->contains(in, m, FITSCODECS_ZERO_INTEGER)) {
             loops->replace(in, m, FITSCODECS_ZERO_INTEGER, 0.0, to);
         }
-        if (dequantizer->has_blank) { /* last, because it wins if both are the same integer */
+        /* Last, because it wins if both are the same integer. */
+        if (dequantizer->has_blank && loops->contains(in, m, dequantizer->blank)) {
             loops->replace(in, m, dequantizer->blank, NAN, to);
         }
         in += m * loops->integer_nbytes;

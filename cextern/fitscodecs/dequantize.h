@@ -5,8 +5,10 @@
 
 #include "dither.h"
 
+struct fitscodecs_dequantize_loops;
+
 struct fitscodecs_dequantizer {
-    const struct dequantize_loops *loops;
+    const struct fitscodecs_dequantize_loops *loops;
     double scale, zero;
     bool is_dithered, has_zero, has_blank;
     int64_t blank, row, seed;

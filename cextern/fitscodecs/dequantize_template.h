@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loops of dequantize.c, each over a contiguous run.  Included once for each pair of types,
- * with
+ * The loops of dequantize_kernels.h, each over a contiguous run.  Included once for each pair of
+ * types, with
  *
- *   INTEGER  type of the quantized pixels
- *   PIXEL    float or double
- *   SUFFIX   added to the name of each function
+ *   INTEGER     type of the quantized pixels
+ *   PIXEL       float or double
+ *   TYPED(name) the name of a function for these types and instruction set
  *
  * The functions take untyped pointers so that those of all pairs have one type.
  */
-#define JOIN_TOKENS(a, b) a##b
-#define JOIN(a, b) JOIN_TOKENS(a, b)
-#define NAME(name) JOIN(name, SUFFIX)
-
-static void NAME(plain)(const void *restrict in, size_t n, double scale, double zero,
-                        void *restrict out)
+static void TYPED(plain)(const void *restrict in, size_t n, double scale, double zero,
+                         void *restrict out)
 {
     const INTEGER *restrict integers = in;
     PIXEL *restrict pixels = out;
@@ -24,8 +20,8 @@ static void NAME(plain)(const void *restrict in, size_t n, double scale, double 
     }
 }
 
-static void NAME(dithered)(const void *restrict in, const float *restrict table, size_t n,
-                           double scale, double zero, void *restrict out)
+static void TYPED(dithered)(const void *restrict in, const float *restrict table, size_t n,
+                            double scale, double zero, void *restrict out)
 {
     const INTEGER *restrict integers = in;
     PIXEL *restrict pixels = out;
@@ -35,9 +31,20 @@ static void NAME(dithered)(const void *restrict in, const float *restrict table,
     }
 }
 
+static bool TYPED(contains)(const void *in, size_t n, int64_t special)
+{
+    const INTEGER *integers = in;
+    INTEGER integer = (INTEGER)special, found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        found |= integers[i] == integer;
+    }
+    return found != 0;
+}
+
 /* Set the pixels of an integer that stands for something else than a number of steps. */
-static void NAME(replace)(const void *restrict in, size_t n, int64_t special, double value,
-                          void *restrict out)
+static void TYPED(replace)(const void *restrict in, size_t n, int64_t special, double value,
+                           void *restrict out)
 {
     const INTEGER *restrict integers = in;
     PIXEL *restrict pixels = out;
@@ -49,12 +56,6 @@ static void NAME(replace)(const void *restrict in, size_t n, int64_t special, do
     }
 }
 
-static const struct dequantize_loops NAME(loops) = {NAME(plain), NAME(dithered), NAME(replace),
-                                                    sizeof(INTEGER), sizeof(PIXEL)};
-
-#undef JOIN_TOKENS
-#undef JOIN
-#undef NAME
 #undef INTEGER
 #undef PIXEL
-#undef SUFFIX
+#undef TYPED

@@ -18,10 +18,11 @@ static bool needs_conversion(const struct fitscodecs_batch *batch)
 
 /* ------------------------------------------------------------------- scratch memory */
 
-/* The pixels of the tile as the image has them, the integers that they become, and what
- * quantization and codec need, which do not work at the same time. */
+/* The pixels of the tile as the image has them, the integers that they become, the codec's stream
+ * if it is to be deflated, and what quantization and codec need, which do not work at the same
+ * time. */
 struct workspace {
-    uint8_t *pixels, *integers;
+    uint8_t *pixels, *integers, *stream;
     void *scratch;
 };
 
@@ -33,6 +34,19 @@ static size_t pixels_nbytes(const struct fitscodecs_batch *batch, size_t npixels
 static size_t integers_nbytes(const struct fitscodecs_batch *batch, size_t npixels)
 {
     return aligned(saturating_mul(npixels, type_nbytes(batch->tile_type)));
+}
+
+static size_t stream_nbytes(const struct fitscodecs_batch *batch,
+                            const struct fitscodecs_tile *tile)
+{
+    return batch->gzip == NULL ? 0 : aligned(batch->codec->encode_bound(tile));
+}
+
+size_t fitscodecs_stream_bound(const struct fitscodecs_batch *batch,
+                               const struct fitscodecs_tile *tile)
+{
+    size_t bound = batch->codec->encode_bound(tile);
+    return batch->gzip == NULL ? bound : fitscodecs_gzip_bound(bound);
 }
 
 /* The tile as its noise is measured. */
@@ -62,16 +76,19 @@ size_t fitscodecs_encode_scratch_nbytes(const struct fitscodecs_batch *batch,
 {
     size_t npixels = tile->nx * tile->ny;
     size_t nbytes = saturating_add(pixels_nbytes(batch, npixels), integers_nbytes(batch, npixels));
+    nbytes = saturating_add(nbytes, stream_nbytes(batch, tile));
     return saturating_add(nbytes, working_nbytes(batch, tile));
 }
 
-static struct workspace carve_scratch(const struct fitscodecs_batch *batch, size_t npixels,
-                                      uint8_t *scratch)
+static struct workspace carve_scratch(const struct fitscodecs_batch *batch,
+                                      const struct fitscodecs_tile *tile, uint8_t *scratch)
 {
+    size_t npixels = tile->nx * tile->ny;
     struct workspace work;
     work.pixels = scratch;
     work.integers = work.pixels + pixels_nbytes(batch, npixels);
-    work.scratch = work.integers + integers_nbytes(batch, npixels);
+    work.stream = work.integers + integers_nbytes(batch, npixels);
+    work.scratch = work.stream + stream_nbytes(batch, tile);
     return work;
 }
 
@@ -97,37 +114,7 @@ static void gather(const struct part *part, const uint8_t *in, size_t itemsize, 
     }
 }
 
-static int64_t load_pixel(const void *pixels, enum fitscodecs_pixel type, size_t i)
-{
-    switch (type) {
-    case FITSCODECS_U8:
-        return ((const uint8_t *)pixels)[i];
-    case FITSCODECS_I16:
-        return ((const int16_t *)pixels)[i];
-    default:
-        return ((const int32_t *)pixels)[i];
-    }
-}
-
-/* Integers to a type that is wider, or as wide, with the offset of a codec that holds unsigned
- * ones.  The caller has checked that the types are such. */
-static void widen(const struct fitscodecs_batch *batch, const void *pixels, size_t n, void *out)
-{
-    int16_t *i16 = out;
-    int32_t *i32 = out;
-
-    if (batch->tile_type == FITSCODECS_I16) {
-        for (size_t i = 0; i < n; i++) {
-            i16[i] = (int16_t)(load_pixel(pixels, batch->image_type, i) + batch->offset);
-        }
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            i32[i] = (int32_t)(load_pixel(pixels, batch->image_type, i) + batch->offset);
-        }
-    }
-}
-
-/* Whether widen() serves, or nothing has to be done. */
+/* Whether the type of the tiles holds all pixels of the image. */
 static bool can_widen(const struct fitscodecs_batch *batch)
 {
     if (batch->offset < 0 || batch->offset > INT16_MAX + 1) {
@@ -161,7 +148,8 @@ static const void *take_tile(const struct fitscodecs_batch *batch, const struct 
         flip_signs(work->pixels, npixels, itemsize);
     }
     if (needs_conversion(batch)) {
-        widen(batch, pixels, npixels, work->integers);
+        fitscodecs_kernels.convert->subtract[batch->image_type][batch->tile_type](
+            pixels, npixels, -batch->offset, work->integers); /* can_widen(): nothing is cut */
         pixels = work->integers;
     }
     return pixels;
@@ -206,6 +194,33 @@ static enum fitscodecs_status quantize_tile(const struct fitscodecs_batch *batch
                                result);
 }
 
+static enum fitscodecs_status encode_stream(const struct fitscodecs_batch *batch,
+                                            const struct fitscodecs_tile *tile, const void *pixels,
+                                            uint8_t *out, size_t out_nbytes,
+                                            const struct workspace *work,
+                                            struct fitscodecs_result *result)
+{
+    const struct fitscodecs_codec *codec = batch->codec;
+    enum fitscodecs_status status;
+
+    if (batch->gzip == NULL) {
+        return codec->encode(tile, pixels, out, out_nbytes, work->scratch, result);
+    }
+    status =
+        codec->encode(tile, pixels, work->stream, codec->encode_bound(tile), work->scratch, result);
+    if (status != FITSCODECS_OK) {
+        return status;
+    }
+    result->nbytes =
+        fitscodecs_gzip_deflate(batch->gzip, work->stream, result->nbytes, out, out_nbytes);
+    if (result->nbytes == 0) {
+        return fitscodecs_fail(result, FITSCODECS_SHORT_OUTPUT,
+                               "no gzip member in {found} bytes, wanted {wanted}",
+                               (int64_t)out_nbytes, (int64_t)fitscodecs_stream_bound(batch, tile));
+    }
+    return FITSCODECS_OK;
+}
+
 static enum fitscodecs_status encode_tile(const struct fitscodecs_batch *batch,
                                           struct fitscodecs_encode_job *job,
                                           const struct fitscodecs_tile *tile, uint8_t *out,
@@ -213,7 +228,7 @@ static enum fitscodecs_status encode_tile(const struct fitscodecs_batch *batch,
                                           struct fitscodecs_result *result)
 {
     size_t npixels = tile->nx * tile->ny;
-    struct workspace work = carve_scratch(batch, npixels, scratch);
+    struct workspace work = carve_scratch(batch, tile, scratch);
     struct part part = make_part(batch->ndim, batch->strides, type_nbytes(batch->image_type),
                                  job->shape, NULL, NULL, job->shape);
     const void *pixels = take_tile(batch, &part, job->in, npixels, &work);
@@ -232,7 +247,7 @@ static enum fitscodecs_status encode_tile(const struct fitscodecs_batch *batch,
         }
         pixels = work.integers;
     }
-    status = batch->codec->encode(tile, pixels, out, out_nbytes, work.scratch, result);
+    status = encode_stream(batch, tile, pixels, out, out_nbytes, &work, result);
     job->nbytes = status == FITSCODECS_OK ? result->nbytes : 0;
     return status;
 }
@@ -297,7 +312,7 @@ enum fitscodecs_status fitscodecs_encode_tiles(const struct fitscodecs_batch *ba
         if (status != FITSCODECS_OK) {
             break;
         }
-        size_t bound = batch->codec->encode_bound(&tile);
+        size_t bound = fitscodecs_stream_bound(batch, &tile);
         if (bound > out_nbytes - used) {
             if (*ndone == 0) {
                 status = fitscodecs_fail(result, FITSCODECS_SHORT_OUTPUT,

@@ -6,7 +6,8 @@
  *
  *  - Each input comes with its length and each output with its capacity; a size found inside a
  *    stream is checked against what the caller said, never used instead of it.
- *  - Nothing is printed, nothing aborts, nothing is allocated: scratch memory is the caller's.
+ *  - Nothing is printed, nothing aborts, nothing is allocated: scratch memory is the caller's.  The
+ *    one exception is fitscodecs_gzip_new(), which is there to be called outside of all others.
  *  - No function keeps state between calls; all may run at once in any number of threads.  The one
  *    thing that is written once is the table of kernels and dither values, by fitscodecs_init().
  *  - Pixels are in native byte order, the fast axis (FITS axis 1) contiguous.
@@ -86,11 +87,16 @@ struct fitscodecs_codec {
                                      size_t in_nbytes, void *pixels, void *scratch,
                                      struct fitscodecs_result *result);
 
-    /* Decode n independent tiles, of any shapes, as decode does each: quicker than one after the
-     * other.  NULL if the codec gains nothing by it, or needs scratch memory. */
+    /*
+     * Decode n independent tiles, of any shapes and parameters, which is quicker than one after the
+     * other; NULL if the codec gains nothing.  Each gets the status and the result of decode().
+     * 'scratch' is what the tile needs that needs most, and 'most_at_once' how many tiles are
+     * worth to be given in one call: more of them do not help further.
+     */
     void (*decode_several)(size_t n, const struct fitscodecs_tile *tiles, const uint8_t *const *in,
-                           const size_t *in_nbytes, void *const *pixels,
+                           const size_t *in_nbytes, void *const *pixels, void *scratch,
                            enum fitscodecs_status *statuses, struct fitscodecs_result *results);
+    size_t most_at_once;
 };
 
 /* The list of codecs, ended by NULL, and a search in it by ZCMPTYPE (NULL if there is none). */
@@ -191,12 +197,43 @@ enum fitscodecs_status fitscodecs_dequantize(enum fitscodecs_dither dither, int6
                                              int64_t blank, void *out, bool is_f64,
                                              struct fitscodecs_result *result);
 
+/* ---------------------------------------------------------------- gzip (section 10.4.2) */
+
+/*
+ * What deflates and inflates: libdeflate, if the library was built with it, and the memory that it
+ * works in.  At most one call may use an engine at a time.  'level' 0 makes one that inflates, 1 to
+ * 12 one that deflates, the higher the smaller and slower.  NULL if there is no memory, or if
+ * fitscodecs_has_gzip() is false; then nothing else of this section does anything.
+ */
+struct fitscodecs_gzip;
+bool fitscodecs_has_gzip(void);
+struct fitscodecs_gzip *fitscodecs_gzip_new(int level);
+void fitscodecs_gzip_free(struct fitscodecs_gzip *gzip); /* NULL is allowed */
+
+/* One gzip member without a time in its header, and the most bytes that it can have; SIZE_MAX if
+ * that overflows.  Gives its length, or 0 if 'out' is too small for it. */
+size_t fitscodecs_gzip_bound(size_t nbytes);
+size_t fitscodecs_gzip_deflate(struct fitscodecs_gzip *gzip, const void *in, size_t in_nbytes,
+                               uint8_t *out, size_t out_nbytes);
+
+/*
+ * Inflate one or more gzip members; bytes behind them that do not start like a member are ignored.
+ * 'used_nbytes' gets the length of the members, 'found_nbytes' that of their contents.  False for
+ * whatever is not beyond doubt: any fault, contents longer than 'out', a header with a CRC of its
+ * own.  CRC and length of what is accepted are right.  zlib accepts it as well and inflates it to the
+ * same, unless it has Huffman codes that RFC 1951 reserves: libdeflate takes some for others.
+ */
+bool fitscodecs_gzip_inflate(struct fitscodecs_gzip *gzip, const uint8_t *in, size_t in_nbytes,
+                             uint8_t *out, size_t out_nbytes, size_t *used_nbytes,
+                             size_t *found_nbytes);
+
 /* ------------------------------------------------------------------- many tiles in one call */
 
 /* What is the same for all tiles of one call, of decoding or of encoding. */
 struct fitscodecs_batch {
     const struct fitscodecs_codec *codec;
     int64_t parameters[FITSCODECS_MAX_PARAMETERS];
+    struct fitscodecs_gzip *gzip;     /* the streams of the codec are in gzip members; or NULL */
     enum fitscodecs_pixel tile_type;  /* of a tile; its size is codec->pixel_nbytes() */
     enum fitscodecs_pixel image_type; /* of the image */
     int64_t offset;  /* tile minus image: of integers, before any range check (PLIO_1, 10.4.3) */
@@ -226,7 +263,10 @@ struct fitscodecs_job {
     double scale, zero;
     bool has_blank;
     int64_t blank;
-    size_t used_nbytes; /* set: bytes of the stream that were used */
+
+    /* Set: */
+    size_t used_nbytes; /* bytes of the stream that were used */
+    bool is_left;       /* nothing was decoded: the caller has to inflate the stream */
 };
 
 /* Scratch for tiles of at most 'npixels' pixels, whose codec scratch is 'codec_nbytes'. */
@@ -237,6 +277,9 @@ size_t fitscodecs_batch_scratch_nbytes(const struct fitscodecs_batch *batch, siz
  * Decode the jobs into the destination image.  Stops at the first fault, with 'ndone' the number of
  * tiles before it; what the tile at fault and those behind it have in the image is undefined then.
  * A value that the image's type cannot hold is a fault where it is wanted.
+ *
+ * With gzip, a tile is left where fitscodecs_gzip_inflate() says no or gives anything but as many
+ * bytes as the tile's pixels have, which is what streams of NOCOMPRESS are.
  *
  * The caller has checked that start, step, count and shape agree and that 'out' and the strides
  * stay inside the image; everything that comes from a stream is checked here.
@@ -262,10 +305,14 @@ struct fitscodecs_encode_job {
 size_t fitscodecs_encode_scratch_nbytes(const struct fitscodecs_batch *batch,
                                         const struct fitscodecs_tile *tile);
 
+/* Largest number of bytes of the stream of this tile: that of the codec, or of gzip for it. */
+size_t fitscodecs_stream_bound(const struct fitscodecs_batch *batch,
+                               const struct fitscodecs_tile *tile);
+
 /*
  * Encode the jobs; their streams lie one after the other in 'out', result->nbytes in all.  Stops at
- * the first fault, or with FITSCODECS_OK where the rest of 'out' is shorter than the codec's bound
- * for the next tile; 'ndone' is the number of tiles before it.  Integers may only become wider.
+ * the first fault, or with FITSCODECS_OK where the rest of 'out' is shorter than the bound of the
+ * next stream; 'ndone' is the number of tiles before it.  Integers may only become wider.
  *
  * The caller has checked that the tiles are inside the image.
  */

@@ -4,9 +4,9 @@
  *
  * A family is a file FAMILY_kernels.h that is included once for each instruction set: by kernels.c
  * for any machine, and by kernels_sse41.c, kernels_avx2.c and so on, where the compiler is told to
- * use that set.  NAME(function) gives each copy its name; WITH_SSE41, WITH_AVX2, WITH_AVX512 and
- * WITH_NEON tell what code that is written for one of them may use.  What is not worth writing for an
- * instruction set keeps the kernels of the set below it.
+ * use that set.  NAME(function) gives each copy its name; WITH_SSE41, WITH_AVX2 and WITH_NEON
+ * tell what code that is written for one of them may use.  What is not worth writing for an
+ * instruction set keeps the kernels of the set below it; AVX-512 has none of its own.
  *
  * The tables start with the portable kernels, so that forgetting to call fitscodecs_init() costs
  * speed and never correctness; fitscodecs_kernels_init() goes upward by what the CPU has.  It is a
@@ -24,6 +24,15 @@
     __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FITSCODECS_HAS_NEON 1
 #endif
+
+/* For loops that are fast only where a size that they are given is a constant. */
+#if defined(__GNUC__) || defined(__clang__)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
+#endif
+
+struct bitwriter;
 
 /* Bytes of pixels in another order. */
 struct fitscodecs_bytes_kernels {
@@ -48,9 +57,104 @@ struct fitscodecs_plio_kernels {
     size_t (*paint)(const uint8_t *words, size_t nwords, struct plio_cursor *cursor);
 };
 
+/* Pixels of one type to another; in and out do not overlap. */
+struct fitscodecs_convert_kernels {
+    /* Smallest and largest of n >= 1 integers of a type. */
+    void (*range[4])(const void *in, size_t n, int64_t *lowest, int64_t *highest);
+
+    /* out[i] = in[i] - offset, from a type (first index) to another: what does not fit is reduced
+     * to the width of the output. */
+    void (*subtract[4][4])(const void *in, size_t n, int64_t offset, void *out);
+
+    void (*f32_to_f64)(const float *in, size_t n, double *out);
+    void (*f64_to_f32)(const double *in, size_t n, float *out);
+};
+
+/* A RICE_1 stream between two blocks. */
+struct fitscodecs_rice_stream {
+    const uint8_t *in;
+    size_t in_nbytes;       /* of the stream */
+    size_t readable_nbytes; /* and of any zeros behind it */
+    uint64_t position;      /* bits before the next block */
+    void *pixels;           /* where the next block goes, */
+    size_t npixels;         /* how many are still to come, */
+    uint32_t previous;      /* and the one before them */
+    bool stopped;
+};
+
+/* Blocks of RICE_1 of 16 or 32 pixels; in the arrays the functions for 1, 2 and 4 bytes a pixel. */
+struct fitscodecs_rice_kernels {
+    /*
+     * Decode whole blocks of the first one, two or four of n >= 1 streams, until a stream has none
+     * left or has one that the kernel cannot do: less than RICE_MARGIN bytes can be read from
+     * there, or it is damaged or has a very long run.  Such a stream is marked as stopped, where
+     * its block starts.
+     */
+    void (*decode[3])(struct fitscodecs_rice_stream *const *streams, size_t n, size_t blocksize);
+
+    /*
+     * Encode whole blocks from the first pixel of a tile, which is in the stream already, as long
+     * as there is room for a block of any length; returns the number of pixels.
+     */
+    size_t (*encode[3])(struct bitwriter *bw, const void *pixels, size_t npixels, size_t blocksize);
+};
+
+/* Differences and medians of noise.c; in the arrays the functions for float and double pixels. */
+struct fitscodecs_noise_medians;
+
+struct fitscodecs_noise_kernels {
+    /* See fitscodecs_survey(). */
+    void (*survey[2])(const void *pixels, size_t n, struct fitscodecs_noise *noise);
+
+    /* The row medians of ny rows of nx >= NOISE_MIN_GOOD pixels without an infinity.  The lists of
+     * 'medians' have room for ny, 'work' for NOISE_WORK_ROWS rows of pixels. */
+    void (*find_medians[2])(const void *pixels, size_t nx, size_t ny, bool has_nan, void *work,
+                            struct fitscodecs_noise_medians *medians);
+
+    /* The value that sorting would bring to index k of n > k values, none of them negative or NaN;
+     * the values are lost, 'spare' has room for n. */
+    double (*select)(double *values, size_t n, size_t k, double *spare);
+};
+
+/* Pixels of quantize.c to integers; in the arrays the functions for float and double pixels. */
+struct fitscodecs_quantize_kernels {
+    /* With the dither values of 'table', or without dither if it is NULL.  A NaN or what 32 bits
+     * do not hold becomes INT32_MIN or, saturating, the nearest integer that is not reserved. */
+    void (*quantize[2])(const void *in, const float *table, size_t n, double scale, double zero,
+                        int32_t *out);
+    void (*quantize_saturating[2])(const void *in, const float *table, size_t n, double scale,
+                                   double zero, int32_t *out);
+
+    /* Put in the integer that stands for a NaN, or for a zero. */
+    void (*mark_nan[2])(const void *in, size_t n, int32_t *out);
+    void (*mark_zero[2])(const void *in, size_t n, int32_t *out);
+};
+
+/* Integers of one type back to pixels of one type, for dequantize.c. */
+struct fitscodecs_dequantize_loops {
+    void (*plain)(const void *in, size_t n, double scale, double zero, void *out);
+    void (*dithered)(const void *in, const float *table, size_t n, double scale, double zero,
+                     void *out);
+
+    /* Whether there is a special integer, and set the pixels that have it.  The type holds it. */
+    bool (*contains)(const void *in, size_t n, int64_t special);
+    void (*replace)(const void *in, size_t n, int64_t special, double value, void *out);
+
+    size_t integer_nbytes, pixel_nbytes;
+};
+
+struct fitscodecs_dequantize_kernels {
+    struct fitscodecs_dequantize_loops u8[2], i16[2], i32[2], i64[2]; /* to float, to double */
+};
+
 struct fitscodecs_kernels {
     const struct fitscodecs_bytes_kernels *bytes;
     const struct fitscodecs_plio_kernels *plio;
+    const struct fitscodecs_convert_kernels *convert;
+    const struct fitscodecs_rice_kernels *rice;
+    const struct fitscodecs_noise_kernels *noise;
+    const struct fitscodecs_quantize_kernels *quantize;
+    const struct fitscodecs_dequantize_kernels *dequantize;
 };
 
 extern struct fitscodecs_kernels fitscodecs_kernels;
@@ -60,7 +164,6 @@ void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_fe
 /* Put the kernels of one instruction set into the tables; the CPU must have it. */
 void fitscodecs_kernels_sse41(struct fitscodecs_kernels *kernels);
 void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels);
-void fitscodecs_kernels_avx512(struct fitscodecs_kernels *kernels);
 void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels);
 
 #endif

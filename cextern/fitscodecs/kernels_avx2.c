@@ -19,7 +19,12 @@
 #endif
 
 #include "bytes_kernels.h"
+#include "convert_kernels.h"
 #include "plio_kernels.h"
+#include "rice_kernels.h"
+#include "noise_kernels.h"
+#include "quantize_kernels.h"
+#include "dequantize_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -31,6 +36,11 @@ void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_avx2;
     kernels->plio = &plio_avx2;
+    kernels->convert = &convert_avx2;
+    kernels->rice = &rice_avx2;
+    kernels->noise = &noise_avx2;
+    kernels->quantize = &quantize_avx2;
+    kernels->dequantize = &dequantize_avx2;
 }
 
 #else

@@ -10,12 +10,22 @@
 #define WITH_NEON 1
 
 #include "bytes_kernels.h"
+#include "convert_kernels.h"
 #include "plio_kernels.h"
+#include "rice_kernels.h"
+#include "noise_kernels.h"
+#include "quantize_kernels.h"
+#include "dequantize_kernels.h"
 
 void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_neon;
     kernels->plio = &plio_neon;
+    kernels->convert = &convert_neon;
+    kernels->rice = &rice_neon;
+    kernels->noise = &noise_neon;
+    kernels->quantize = &quantize_neon;
+    kernels->dequantize = &dequantize_neon;
 }
 
 #else

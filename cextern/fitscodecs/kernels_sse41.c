@@ -17,7 +17,11 @@
 #endif
 
 #include "bytes_kernels.h"
+#include "convert_kernels.h"
 #include "plio_kernels.h"
+#include "noise_kernels.h"
+#include "quantize_kernels.h"
+#include "dequantize_kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -29,6 +33,10 @@ void fitscodecs_kernels_sse41(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_sse41;
     kernels->plio = &plio_sse41;
+    kernels->convert = &convert_sse41;
+    kernels->noise = &noise_sse41;
+    kernels->quantize = &quantize_sse41;
+    kernels->dequantize = &dequantize_sse41;
 }
 
 #else

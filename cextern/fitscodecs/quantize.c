@@ -6,28 +6,18 @@
  * The standard leaves step and zero point to the writer.  Both are chosen here as the field's
  * software does, to the last bit, so that the same image gives the same file.
  */
+#include "quantize.h"
 #include "dither.h"
+#include "kernels.h"
 #include "noise.h"
 
 #include <float.h>
 #include <math.h>
 
-/* The integers -2147483647 .. -2147483638 are set aside, of which two have a meaning so far. */
-#define NRESERVED 10
-#define LOWEST_INTEGER (FITSCODECS_NULL_INTEGER + NRESERVED)
-#define LARGEST_INTEGER 2147483647
-#define LARGEST_RANGE (2.0 * LARGEST_INTEGER - NRESERVED)
-#define LARGEST_RANGE_FROM_ZERO (1.0 * LARGEST_INTEGER - NRESERVED)
+#define LARGEST_RANGE (2.0 * QUANTIZE_LARGEST - QUANTIZE_NRESERVED)
+#define LARGEST_RANGE_FROM_ZERO (1.0 * QUANTIZE_LARGEST - QUANTIZE_NRESERVED)
 
-#define CHUNK 512 /* pixels that go through all loops before the next ones: small for the cache */
-
-#define PIXEL float
-#define SUFFIX _f32
-#include "quantize_template.h"
-
-#define PIXEL double
-#define SUFFIX _f64
-#include "quantize_template.h"
+#define CHUNK 1024 /* pixels that go through all loops before the next ones: small for the cache */
 
 /* What maps the pixels of a tile, of either type, to integers. */
 struct mapping {
@@ -48,105 +38,55 @@ static bool is_finite(double value)
     return value >= -DBL_MAX && value <= DBL_MAX;
 }
 
-/* Add the dither; section 10.2.1 has it as (steps + R) - 0.5. */
-static void add_dither(double *restrict steps, const float *restrict table, size_t n)
+/* Quantize pixels, with the dither values of the next n; each pixel takes one, whatever becomes of
+ * it. */
+static void map_run(struct dither *dither, const struct mapping *mapping, const char *pixels,
+                    bool is_f64, size_t n, int32_t *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        steps[i] = steps[i] + table[i] - 0.5;
-    }
-}
+    const struct fitscodecs_quantize_kernels *kernels = fitscodecs_kernels.quantize;
 
-/* Round half away from zero: add half and cut off the fraction. */
-static double add_half(double x)
-{
-    return x + (x >= 0 ? 0.5 : -0.5);
-}
-
-/* Round; what does not fit becomes INT32_MIN, as x86 converts it.  The range test comes before the
- * conversion, as an operation on doubles, because C does not define the conversion otherwise. */
-static void round_or_minimum(const double *restrict steps, size_t n, int32_t *restrict out)
-{
-    for (size_t i = 0; i < n; i++) {
-        double x = add_half(steps[i]);
-        bool fits = (x > INT32_MIN - 1.0) & (x < INT32_MAX + 1.0);
-        out[i] = (int32_t)(fits ? x : INT32_MIN);
-    }
-}
-
-/* Round; what does not fit, or is reserved, becomes the nearest integer that is neither. */
-static void round_and_saturate(const double *restrict steps, size_t n, int32_t *restrict out)
-{
-    for (size_t i = 0; i < n; i++) {
-        double x = add_half(steps[i]);
-        x = x > LOWEST_INTEGER ? x : LOWEST_INTEGER; /* NaN, of infinities, goes here as well */
-        x = x < LARGEST_INTEGER ? x : LARGEST_INTEGER;
-        out[i] = (int32_t)x;
-    }
-}
-
-/* Add the dither of the next n pixels; each pixel takes a value, whatever becomes of it. */
-static void dither_steps(struct dither *dither, double *steps, size_t n)
-{
     while (n > 0) {
-        size_t length;
-        const float *table = dither_run(dither, n, &length);
-        add_dither(steps, table, length);
-        steps += length;
+        const float *table = NULL;
+        size_t length = n;
+        if (dither != NULL) {
+            table = dither_run(dither, n, &length);
+        }
+        if (mapping->saturates) {
+            kernels->quantize_saturating[is_f64](pixels, table, length, mapping->scale,
+                                                 mapping->zero, out);
+        } else {
+            kernels->quantize[is_f64](pixels, table, length, mapping->scale, mapping->zero, out);
+        }
+        pixels += length * (is_f64 ? sizeof(double) : sizeof(float));
+        out += length;
         n -= length;
     }
 }
 
-/* Put in the integers that stand for something else than a number of steps. */
-static void mark(const void *pixels, bool is_f64, size_t n, bool has_nan, bool marks_zero,
-                 int32_t *out)
-{
-    if (marks_zero) {
-        if (is_f64) {
-            mark_zero_f64(pixels, n, out);
-        } else {
-            mark_zero_f32(pixels, n, out);
-        }
-    }
-    if (has_nan) {
-        if (is_f64) {
-            mark_nan_f64(pixels, n, out);
-        } else {
-            mark_nan_f32(pixels, n, out);
-        }
-    }
-}
-
+/* Quantize all pixels, and put in the integers that stand for something else than a number of
+ * steps. */
 static void map_pixels(const struct fitscodecs_quantizer *quantizer, int64_t row,
                        const struct mapping *mapping, const void *pixels, bool is_f64,
                        size_t npixels, int32_t *out)
 {
+    const struct fitscodecs_quantize_kernels *kernels = fitscodecs_kernels.quantize;
     bool is_dithered = quantizer->dither != FITSCODECS_NO_DITHER;
-    bool marks_zero = quantizer->dither == FITSCODECS_SUBTRACTIVE_DITHER_2;
-    size_t pixel_nbytes = is_f64 ? sizeof(double) : sizeof(float);
     const char *in = pixels;
-    double steps[CHUNK];
-    struct dither dither = {0};
+    struct dither dither;
 
     if (is_dithered) {
         dither_start(&dither, row, quantizer->seed);
     }
     while (npixels > 0) {
         size_t n = npixels < CHUNK ? npixels : CHUNK;
-        if (is_f64) {
-            to_steps_f64((const double *)(const void *)in, n, mapping->scale, mapping->zero, steps);
-        } else {
-            to_steps_f32((const float *)(const void *)in, n, mapping->scale, mapping->zero, steps);
+        map_run(is_dithered ? &dither : NULL, mapping, in, is_f64, n, out);
+        if (quantizer->dither == FITSCODECS_SUBTRACTIVE_DITHER_2) {
+            kernels->mark_zero[is_f64](in, n, out);
         }
-        if (is_dithered) {
-            dither_steps(&dither, steps, n);
+        if (mapping->has_nan) {
+            kernels->mark_nan[is_f64](in, n, out);
         }
-        if (mapping->saturates) {
-            round_and_saturate(steps, n, out);
-        } else {
-            round_or_minimum(steps, n, out);
-        }
-        mark(in, is_f64, n, mapping->has_nan, marks_zero, out);
-        in += n * pixel_nbytes;
+        in += n * (is_f64 ? sizeof(double) : sizeof(float));
         out += n;
         npixels -= n;
     }
@@ -156,6 +96,17 @@ static void map_pixels(const struct fitscodecs_quantizer *quantizer, int64_t row
 static double usable_level(double level)
 {
     return level >= -FLT_MAX && level <= FLT_MAX ? (double)(float)level : 0.0;
+}
+
+/* (max - min) and (min + max), rounded to the pixel type, where they may become infinite. */
+static double find_difference(double maximum, double minimum, bool is_f64)
+{
+    return is_f64 ? maximum - minimum : (double)((float)maximum - (float)minimum);
+}
+
+static double find_sum(double minimum, double maximum, bool is_f64)
+{
+    return is_f64 ? minimum + maximum : (double)((float)minimum + (float)maximum);
 }
 
 /* The smallest noise that could be measured. */
@@ -202,10 +153,8 @@ static double choose_step(double level, const void *pixels, bool is_f64, size_t 
 static double choose_zero(const struct fitscodecs_noise *noise, bool is_f64, bool has_marks,
                           double step, double range)
 {
-    double sum;
-
     if (has_marks) {
-        return noise->minimum - step * LOWEST_INTEGER;
+        return noise->minimum - step * QUANTIZE_LOWEST;
     }
     if (range < LARGEST_RANGE_FROM_ZERO) {
         /*
@@ -215,9 +164,7 @@ static double choose_zero(const struct fitscodecs_noise *noise, bool is_f64, boo
         double nsteps = noise->minimum / step + 0.5;
         return fabs(nsteps) < 9223372036854775808.0 ? (double)(int64_t)nsteps * step : NAN;
     }
-    sum =
-        is_f64 ? sum_f64(noise->minimum, noise->maximum) : sum_f32(noise->minimum, noise->maximum);
-    return sum / 2.0;
+    return find_sum(noise->minimum, noise->maximum, is_f64) / 2.0;
 }
 
 /* Choose scale and zero, or say why the tile has to be stored without quantization. */
@@ -238,9 +185,7 @@ static enum fitscodecs_status choose_mapping(const struct fitscodecs_quantizer *
         return fitscodecs_fail(result, FITSCODECS_NOT_QUANTIZABLE, "tile has no measurable noise",
                                0, 0);
     }
-    range = is_f64 ? difference_f64(noise.maximum, noise.minimum)
-                   : difference_f32(noise.maximum, noise.minimum);
-    range /= step;
+    range = find_difference(noise.maximum, noise.minimum, is_f64) / step;
     if (range > LARGEST_RANGE) {
         return fitscodecs_fail(result, FITSCODECS_NOT_QUANTIZABLE,
                                "range of {found} steps, wanted at most {wanted}",

@@ -2,28 +2,16 @@
 /*
  * Blocks of RICE_1 for one pixel width; included by rice.c once for each.
  *
- * Expects PIXEL (an unsigned type of WIDTH bits), NAME(function), WIDTH, IDBITS and RAWLEVEL, and
- * undefines them.
+ * Expects PIXEL (an unsigned type of WIDTH bits), NAME(function) and WIDTH, and undefines them.
  */
-
-/* Difference with its sign folded into the lowest bit, and back. */
-static inline PIXEL NAME(fold)(PIXEL pixel, PIXEL previous)
-{
-    PIXEL difference = (PIXEL)(pixel - previous);
-    PIXEL sign = (PIXEL)(0 - (difference >> (WIDTH - 1))); /* all ones if negative */
-    return (PIXEL)((PIXEL)(difference << 1) ^ sign);
-}
-
-static inline PIXEL NAME(unfold)(PIXEL u)
-{
-    return (PIXEL)((u >> 1) ^ (PIXEL)(0 - (u & 1)));
-}
+#define IDBITS NAME(RICE_IDBITS)
+#define RAWLEVEL NAME(RICE_RAWLEVEL)
 
 static uint64_t NAME(sum_of_block)(const PIXEL *pixels, size_t m, PIXEL previous)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < m; i++) {
-        sum += NAME(fold)(pixels[i], previous);
+        sum += NAME(rice_fold)((PIXEL)(pixels[i] - previous));
         previous = pixels[i];
     }
     return sum;
@@ -32,12 +20,12 @@ static uint64_t NAME(sum_of_block)(const PIXEL *pixels, size_t m, PIXEL previous
 static void NAME(encode_block)(struct bitwriter *bw, const PIXEL *pixels, size_t m, PIXEL previous)
 {
     uint64_t sum = NAME(sum_of_block)(pixels, m, previous);
-    unsigned level = choose_level(sum, m);
+    unsigned level = rice_level(sum, m);
 
     if (level >= RAWLEVEL) {
         bits_put(bw, RAWLEVEL + 1, IDBITS);
         for (size_t i = 0; i < m; i++) {
-            bits_put(bw, NAME(fold)(pixels[i], previous), WIDTH);
+            bits_put(bw, NAME(rice_fold)((PIXEL)(pixels[i] - previous)), WIDTH);
             previous = pixels[i];
         }
     } else if (sum == 0) {
@@ -46,7 +34,7 @@ static void NAME(encode_block)(struct bitwriter *bw, const PIXEL *pixels, size_t
         uint32_t low = ((uint32_t)1 << level) - 1;
         bits_put(bw, level + 1, IDBITS);
         for (size_t i = 0; i < m; i++) {
-            PIXEL u = NAME(fold)(pixels[i], previous);
+            PIXEL u = NAME(rice_fold)((PIXEL)(pixels[i] - previous));
             bits_put_zeros(bw, (uint64_t)u >> level);
             bits_put(bw, (low + 1) | (u & low), level + 1);
             previous = pixels[i];
@@ -54,30 +42,33 @@ static void NAME(encode_block)(struct bitwriter *bw, const PIXEL *pixels, size_t
     }
 }
 
-static void NAME(encode)(struct bitwriter *bw, const void *pixels, size_t npixels, size_t blocksize)
+static void NAME(put_first)(struct bitwriter *bw, const void *pixels)
+{
+    bits_put(bw, *(const PIXEL *)pixels, WIDTH);
+}
+
+/* Blocks of all pixels but the first 'done', which are whole blocks. */
+static void NAME(encode_from)(struct bitwriter *bw, const void *pixels, size_t npixels,
+                              size_t blocksize, size_t done)
 {
     const PIXEL *p = pixels;
-    PIXEL previous = p[0];
 
-    bits_put(bw, previous, WIDTH);
-    for (size_t i = 0; i < npixels; i += blocksize) {
-        size_t m = npixels - i < blocksize ? npixels - i : blocksize;
-        NAME(encode_block)(bw, p + i, m, previous);
-        previous = p[i + m - 1];
-        if (m < blocksize) {
-            break; /* so that i cannot wrap */
-        }
+    while (done < npixels) {
+        size_t m = npixels - done < blocksize ? npixels - done : blocksize;
+        NAME(encode_block)(bw, p + done, m, p[done == 0 ? 0 : done - 1]);
+        done += m;
     }
 }
 
 /*
- * One block of m pixels.  'done' tells how many were stored when the status is not OK; the stream
+ * One block of m pixels.  'previous' is the last pixel in its low bits, and 'done' tells how many were stored when the status is not OK; the stream
  * is checked bit by bit, so nothing is read past its end.
  */
-static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, PIXEL *pixels, size_t m,
-                                                 PIXEL previous, size_t *done,
+static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, void *out, size_t m,
+                                                 uint32_t *previous, size_t *done,
                                                  struct fitscodecs_result *result)
 {
+    PIXEL *pixels = out;
     uint64_t code, value;
 
     *done = 0;
@@ -86,7 +77,7 @@ static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, PIXEL *pi
     }
     if (code == 0) {
         for (size_t i = 0; i < m; i++) {
-            pixels[i] = previous;
+            pixels[i] = (PIXEL)*previous;
         }
         return FITSCODECS_OK;
     }
@@ -98,7 +89,8 @@ static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, PIXEL *pi
             if (!bits_take(br, WIDTH, &value)) {
                 return FITSCODECS_SHORT_INPUT;
             }
-            pixels[*done] = previous = (PIXEL)(previous + NAME(unfold)((PIXEL)value));
+            *previous += rice_unfold((uint32_t)value);
+            pixels[*done] = (PIXEL)*previous;
         }
         return FITSCODECS_OK;
     }
@@ -113,8 +105,8 @@ static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, PIXEL *pi
         if (status != FITSCODECS_OK || !bits_take(br, level, &value)) {
             return FITSCODECS_SHORT_INPUT;
         }
-        PIXEL u = (PIXEL)(zeros << level | value);
-        pixels[*done] = previous = (PIXEL)(previous + NAME(unfold)(u));
+        *previous += rice_unfold((uint32_t)(zeros << level | value));
+        pixels[*done] = (PIXEL)*previous;
     }
     return FITSCODECS_OK;
 }
@@ -123,16 +115,16 @@ static enum fitscodecs_status NAME(decode)(struct bitreader *br, void *pixels, s
                                            size_t blocksize, struct fitscodecs_result *result)
 {
     PIXEL *p = pixels;
-    PIXEL previous;
+    uint32_t previous;
     uint64_t first;
 
     if (!bits_take(br, WIDTH, &first)) {
         return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT, ends_early, 0, (int64_t)npixels);
     }
-    previous = (PIXEL)first;
+    previous = (uint32_t)first;
     for (size_t i = 0; i < npixels;) {
         size_t m = npixels - i < blocksize ? npixels - i : blocksize, done;
-        enum fitscodecs_status status = NAME(decode_block)(br, p + i, m, previous, &done, result);
+        enum fitscodecs_status status = NAME(decode_block)(br, p + i, m, &previous, &done, result);
         if (status == FITSCODECS_SHORT_INPUT) {
             return fitscodecs_fail(result, status, ends_early, (int64_t)(i + done),
                                    (int64_t)npixels);
@@ -141,7 +133,6 @@ static enum fitscodecs_status NAME(decode)(struct bitreader *br, void *pixels, s
             return status;
         }
         i += m;
-        previous = p[i - 1];
     }
     return FITSCODECS_OK;
 }

@@ -172,6 +172,24 @@ class TileCodec(Codec):
         """Parameters of the C function for a tile of `nbytes` unpacked bytes."""
         return tuple(int(getattr(self, name.lower())) for name in self.parameters)
 
+    @property
+    def gzip_level(self):
+        """Level at which C deflates streams, if it does so and inflates them as well; else 0.
+
+        A class with an `encode` or `unpack` of its own has to say this itself.
+        """
+        return 0
+
+    def parameters_for(self, dtype):
+        """Parameters of the C function and type of its pixels, for tiles of pixels of a type.
+
+        None if `encode` is not what that function does.
+        """
+        if type(self).encode is not TileCodec.encode or self.wrapped or self.native_parameters_vary:
+            return None
+        parameters = self.native_parameters(0, 1, self.zcmptype[0])
+        return parameters, self.native_dtype(parameters, False)
+
     def native_dtype(self, parameters, floats):
         """Type of the pixels that the C function gives; `floats` if they may be floats."""
         return self.stored_dtype()

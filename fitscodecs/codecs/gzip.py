@@ -1,68 +1,17 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """GZIP_1 and GZIP_2: deflated pixels, plain or shuffled (FITS Standard 4.0, section 10.4.2)."""
 
-import zlib
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from .. import _native
+from ..deflate import deflate, inflate, native_level
 from ..errors import DecodeError, EncodeError
 from .nocompress import RawCodec
 
 __all__ = ["Gzip1", "Gzip2"]
-
-GZIP_WRAPPER = 31  # zlib's window bits for a gzip header and trailer
-MAGIC = b"\x1f\x8b"
-# Deflate cannot do better than 1032 to 1 (a 258-byte match in 2 bits), which bounds what a stream
-# can honestly claim when the number of pixels is not known.
-DEFLATE_MAX_RATIO = 1032
-LEVEL = 6
-
-
-def deflate(raw):
-    """One gzip member, without a time stamp, so that equal pixels give equal bytes."""
-    compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WRAPPER)
-    return compressor.compress(raw) + compressor.flush()
-
-
-def inflate(stream, most, place):
-    """The contents of one or more gzip members; bytes that are no member are ignored at the end.
-
-    Parameters
-    ----------
-    stream : buffer
-        Bytes, which must start with a gzip member.
-    most : int or None
-        The largest number of bytes to accept.
-    place : str
-        Where the stream is, for errors.
-
-    Returns
-    -------
-    contents : bytes
-    used_nbytes : int
-        Bytes of the stream that are members.
-    """
-    rest = bytes(stream)
-    if most is None:
-        most = len(rest) * DEFLATE_MAX_RATIO
-    parts, room = [], most + 1
-    while not parts or rest.startswith(MAGIC):
-        member = zlib.decompressobj(GZIP_WRAPPER)
-        try:
-            part = member.decompress(rest, room)
-        except zlib.error as error:
-            raise DecodeError(f"{place}: not a valid gzip member: {error}") from error
-        parts.append(part)
-        room -= len(part)
-        if room <= 0:
-            raise DecodeError(f"{place}: data inflate to more than {most} bytes")
-        if not member.eof:
-            raise DecodeError(f"{place}: gzip member ends early, after {len(part)} bytes of pixels")
-        rest = member.unused_data
-    return b"".join(parts), len(stream) - len(rest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +41,10 @@ class Gzip1(RawCodec):
 
     def wrap(self, raw):
         return deflate(raw)
+
+    @property
+    def gzip_level(self):
+        return native_level()
 
     def unpack(self, stream, npixels, place):
         most = None if npixels is None else npixels * self.largest_itemsize
@@ -123,6 +76,10 @@ class Gzip2(Gzip1):
         super().__post_init__()
         if self.itemsize not in (None, 1, 2, 4, 8):
             raise ValueError(f"itemsize {self.itemsize}, wanted 1, 2, 4 or 8")
+
+    def parameters_for(self, dtype):
+        native = super().parameters_for(dtype)
+        return native if self.itemsize in (None, dtype.itemsize) else None
 
     def _to_big_endian(self, array, place):
         if self.itemsize is not None and array.itemsize != self.itemsize:

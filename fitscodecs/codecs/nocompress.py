@@ -46,6 +46,11 @@ class RawCodec(TileCodec):
             )
         return (itemsize, int(self.shuffled))
 
+    def parameters_for(self, dtype):
+        if type(self).encode is not RawCodec.encode or (self.wrapped and not self.gzip_level):
+            return None
+        return (dtype.itemsize, int(self.shuffled)), dtype
+
     def native_dtype(self, parameters, floats):
         itemsize = parameters[0]
         if floats and itemsize >= 4:

@@ -7,7 +7,10 @@
 
 #include "kernels.h"
 #include "checkkernels_bytes.h"
+#include "checkkernels_convert.h"
 #include "checkkernels_plio.h"
+#include "checkkernels_rice.h"
+#include "checkkernels_quantize.h"
 
 static uint64_t check_features(unsigned features)
 {
@@ -16,8 +19,12 @@ static uint64_t check_features(unsigned features)
 
     fitscodecs_kernels_init(&portable, 0);
     fitscodecs_kernels_init(&fast, features);
+    fitscodecs_init(features);
     ncases += check_bytes_kernels(&portable, &fast);
     ncases += check_plio_kernels(&portable, &fast);
+    ncases += check_convert_kernels(&portable, &fast);
+    ncases += check_rice_kernels(&fast);
+    ncases += check_float_kernels(&portable, &fast);
     return ncases;
 }
 

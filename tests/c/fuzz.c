@@ -273,6 +273,22 @@ static void dequantize(const struct settings *s, const struct buffer *stream, bo
     buffer_free(&out);
 }
 
+/* The stream as gzip members, with room for the tile. */
+static void inflate(const struct settings *s, const struct buffer *stream)
+{
+    static struct fitscodecs_gzip *gzip;
+    size_t room = s->tile.nx * s->tile.ny, used, found;
+    struct buffer out = buffer_new(room, 1);
+
+    gzip = gzip == NULL ? fitscodecs_gzip_new(0) : gzip;
+    if (gzip != NULL && fitscodecs_gzip_inflate(gzip, stream->data, stream->nbytes, out.data, room,
+                                                &used, &found)) {
+        CHECK(used <= stream->nbytes);
+        CHECK(found <= room);
+    }
+    buffer_free(&out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
     static bool is_ready;
@@ -304,6 +320,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         CHECK(alone == FITSCODECS_OK);
     }
     dequantize(&s, &stream, s.is_backward);
+    inflate(&s, &stream);
     buffer_free(&stream);
     return 0;
 }

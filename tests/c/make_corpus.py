@@ -12,6 +12,7 @@ The committed corpus is what libFuzzer keeps of such a folder after some fuzzing
 import json
 import struct
 import sys
+from gzip import compress
 from pathlib import Path
 
 import numpy as np
@@ -158,10 +159,18 @@ def quantize():
             )
 
 
+def members():
+    """Gzip members that hold as many bytes as the tile has pixels."""
+    pixels = bytes(range(60)) * 4
+    for cut in (0, 100):
+        stream = b"".join(compress(part, mtime=0) for part in (pixels[:cut], pixels[cut:]))
+        yield str(cut), fuzz_input(stream, NOCOMPRESS, [0, 0], (6, 40), U8)
+
+
 def main(folder):
     """Write the inputs that are short enough to fuzz well."""
     folder.mkdir(parents=True, exist_ok=True)
-    for group in (rice, plio, hcompress, thin, quantize):
+    for group in (rice, plio, hcompress, thin, quantize, members):
         for name, data in group():
             if len(data) <= MAX_LENGTH:
                 (folder / f"{group.__name__}_{name}").write_bytes(data)

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the noise estimate of noise.c does to each pixel.  Included once for each instruction set,
+ * see kernels.h.
+ *
+ * Nearly all of the time goes into medians.  They are found by counting and dropping (see
+ * select() in noise_template.h) in loops without branches that depend on pixels, which are plain C
+ * that compilers turn into vector code.  Only what they cannot do, moving values together, is
+ * written for the instruction sets as well.
+ */
+#include "noise.h"
+
+#include <float.h>
+#include <math.h>
+
+#define NOISE_LANES 8 /* values whose ranks are counted at a time */
+
+/* How select() takes samples; measured, and uncritical. */
+#define NOISE_NSAMPLES 32
+#define NOISE_MARGIN 5 /* 1.8 sigma of the rank of a median of them */
+#define NOISE_WIDTH                                                                                \
+    3.0              /* of what a guess encloses, against 1/sqrt(n), as a fraction of the guess */
+#define NOISE_FEW 64 /* values of which all ranks are found at once */
+#define NOISE_STRIDE 2654435769u            /* 2^32 times the golden ratio's fraction */
+#define NOISE_COUNT_BLOCK ((size_t)1 << 20) /* values that uint32_t can count, and more */
+#define NOISE_BLOCK ((size_t)32)            /* values that are split at a time */
+
+/* The first and the last bit that is set; one is. */
+#define NOISE_FIRST(mask) (63 - leading_zeros64((mask) & (0 - (mask))))
+#define NOISE_LAST(mask) (63 - leading_zeros64(mask))
+
+#if WITH_AVX2
+/* Where the bits that are set in each number of 8 bits are, from the lowest up, one place in each
+ * byte: the constants count how many bits are set below each one. */
+#ifndef NOISE_PLACES
+#define NOISE_PLACES
+#define BIT(m, b) ((uint64_t)((m) >> (b) & 1))
+#define NSET(m) (BIT(m, 0) + BIT(m, 1) + BIT(m, 2) + BIT(m, 3) + BIT(m, 4) + BIT(m, 5) + BIT(m, 6))
+#define PLACE(m, b) (BIT(m, b) * ((uint64_t)(b) << (8 * NSET((m) & ((1u << (b)) - 1)))))
+#define PLACES(m)                                                                                  \
+    (PLACE(m, 1) + PLACE(m, 2) + PLACE(m, 3) + PLACE(m, 4) + PLACE(m, 5) + PLACE(m, 6) +           \
+     PLACE(m, 7))
+#define PLACES4(m) PLACES(m), PLACES((m) + 1), PLACES((m) + 2), PLACES((m) + 3)
+#define PLACES16(m) PLACES4(m), PLACES4((m) + 4), PLACES4((m) + 8), PLACES4((m) + 12)
+#define PLACES64(m) PLACES16(m), PLACES16((m) + 16), PLACES16((m) + 32), PLACES16((m) + 48)
+static const uint64_t noise_places[256] = {PLACES64(0u), PLACES64(64u), PLACES64(128u),
+                                           PLACES64(192u)};
+#undef BIT
+#undef NSET
+#undef PLACE
+#undef PLACES
+#undef PLACES4
+#undef PLACES16
+#undef PLACES64
+#endif
+#endif
+
+#define PIXEL float
+#define TYPED(name) NAME(name##_f32)
+#define LARGEST FLT_MAX
+#define ABSOLUTE fabsf
+#define COUNTER uint32_t
+#if WITH_AVX2
+#define VECTOR __m256
+#define NOISE_VECTOR 8
+#define V(name) _mm256_##name##_ps
+#define IV(name) _mm256_##name##_epi32
+#define IV_SET1(value) _mm256_set1_epi32((int)(value))
+#define AS_F32(v) (v)
+#define AS_INT _mm256_castps_si256
+#define FROM_INT _mm256_castsi256_ps
+#endif
+#include "noise_template.h"
+
+#define PIXEL double
+#define TYPED(name) NAME(name##_f64)
+#define LARGEST DBL_MAX
+#define ABSOLUTE fabs
+#define COUNTER uint64_t
+#if WITH_AVX2
+#define VECTOR __m256d
+#define NOISE_VECTOR 4
+#define V(name) _mm256_##name##_pd
+#define IV(name) _mm256_##name##_epi64
+#define IV_SET1(value) _mm256_set1_epi64x((long long)(value))
+#define AS_F32 _mm256_castpd_ps
+#define AS_INT _mm256_castpd_si256
+#define FROM_INT _mm256_castsi256_pd
+#endif
+#include "noise_template.h"
+
+static double NAME(select_double)(double *values, size_t n, size_t k, double *spare)
+{
+    return NAME(select_f64)(values, n, k, 0, spare);
+}
+
+static const struct fitscodecs_noise_kernels NAME(noise) = {
+    .survey = {NAME(survey_f32), NAME(survey_f64)},
+    .find_medians = {NAME(find_medians_f32), NAME(find_medians_f64)},
+    .select = NAME(select_double),
+};
+
+#undef NOISE_LANES
+#undef NOISE_NSAMPLES
+#undef NOISE_MARGIN
+#undef NOISE_FEW
+#undef NOISE_WIDTH
+#undef NOISE_STRIDE
+#undef NOISE_COUNT_BLOCK
+#undef NOISE_BLOCK
+#undef NOISE_FIRST
+#undef NOISE_LAST

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The kernels of RICE_1, part of checkkernels.c: whatever the stream, the codec gives with them what
+ * the reference in rice.c gives alone.
+ */
+
+static const size_t rice_npixels[] = {
+    1,   2,   15, 16, 17,  31,  32,  33,  47,  48,  /* blocks of 16 and 32 */
+    63,  64,  65, 96, 100, 128, 160, 256, 333, 512, /* and more than the end of a stream has */
+    777, 1024};
+static const int64_t rice_blocksizes[] = {32, 16, 7};
+#define RICE_REPEATS 3
+#define RICE_SHORT 40   /* streams of which every truncation is tried */
+#define RICE_MUTANTS 25 /* of each stream */
+#define RICE_MOST 11    /* streams that are decoded at once, more than a kernel takes */
+
+/* Kernels that leave everything to the reference. */
+static void decode_nothing(struct fitscodecs_rice_stream *const *streams, size_t n,
+                           size_t blocksize)
+{
+    (void)blocksize;
+    for (size_t i = 0; i < n; i++) {
+        streams[i]->stopped = true;
+    }
+}
+
+static size_t encode_nothing(struct bitwriter *bw, const void *pixels, size_t npixels,
+                             size_t blocksize)
+{
+    (void)bw;
+    (void)pixels;
+    (void)npixels;
+    (void)blocksize;
+    return 0;
+}
+
+static const struct fitscodecs_rice_kernels rice_reference = {
+    .decode = {decode_nothing, decode_nothing, decode_nothing},
+    .encode = {encode_nothing, encode_nothing, encode_nothing},
+};
+
+/* What a call gave. */
+struct rice_answer {
+    enum fitscodecs_status status;
+    struct fitscodecs_result result;
+    struct buffer bytes; /* pixels or a stream */
+};
+
+static bool is_same_answer(const struct rice_answer *a, const struct rice_answer *b)
+{
+    return a->status == b->status && a->result.nbytes == b->result.nbytes &&
+           a->result.detail == b->result.detail && a->result.found == b->result.found &&
+           a->result.wanted == b->result.wanted &&
+           (a->status != FITSCODECS_OK || a->bytes.nbytes == 0 ||
+            memcmp(a->bytes.data, b->bytes.data, a->bytes.nbytes) == 0);
+}
+
+static size_t rice_nbytes(const struct fitscodecs_tile *tile)
+{
+    return tile->nx * tile->ny * (size_t)tile->parameters[1];
+}
+
+static struct rice_answer rice_decode(const struct fitscodecs_rice_kernels *kernels,
+                                      const struct fitscodecs_tile *tile, const struct buffer *in)
+{
+    const struct fitscodecs_codec *codec = fitscodecs_find_codec("RICE_1");
+    struct rice_answer answer = {.result = stale_result()};
+
+    fitscodecs_kernels.rice = kernels;
+    answer.bytes = buffer_new(rice_nbytes(tile), (size_t)tile->parameters[1]);
+    answer.status =
+        codec->decode(tile, in->data, in->nbytes, answer.bytes.data, NULL, &answer.result);
+    return answer;
+}
+
+static struct rice_answer rice_encode(const struct fitscodecs_rice_kernels *kernels,
+                                      const struct fitscodecs_tile *tile, const void *pixels,
+                                      size_t capacity)
+{
+    const struct fitscodecs_codec *codec = fitscodecs_find_codec("RICE_1");
+    struct rice_answer answer = {.result = stale_result()};
+
+    fitscodecs_kernels.rice = kernels;
+    answer.bytes = buffer_new(capacity, 1);
+    memset(answer.bytes.data, 0, capacity); /* what is behind the stream is compared as well */
+    answer.status = codec->encode(tile, pixels, answer.bytes.data, capacity, NULL, &answer.result);
+    if (answer.status == FITSCODECS_OK) {
+        memset(answer.bytes.data + answer.result.nbytes, 0, capacity - answer.result.nbytes);
+    }
+    return answer;
+}
+
+static void compare_rice_decode(const struct fitscodecs_rice_kernels *fast,
+                                const struct fitscodecs_tile *tile, const uint8_t *stream,
+                                size_t nbytes)
+{
+    struct buffer in = buffer_copy(stream, nbytes, 1);
+    struct rice_answer wanted = rice_decode(&rice_reference, tile, &in);
+    struct rice_answer found = rice_decode(fast, tile, &in);
+
+    CHECK(is_same_answer(&wanted, &found));
+    buffer_free(&found.bytes);
+    buffer_free(&wanted.bytes);
+    buffer_free(&in);
+}
+
+static void compare_rice_encode(const struct fitscodecs_rice_kernels *fast,
+                                const struct fitscodecs_tile *tile, const struct buffer *pixels,
+                                size_t capacity)
+{
+    struct rice_answer wanted = rice_encode(&rice_reference, tile, pixels->data, capacity);
+    struct rice_answer found = rice_encode(fast, tile, pixels->data, capacity);
+
+    CHECK(is_same_answer(&wanted, &found));
+    buffer_free(&found.bytes);
+    buffer_free(&wanted.bytes);
+}
+
+/* Noise of another width every now and then, with a few large steps: all levels, and long runs. */
+static void fill_levels(void *pixels, size_t itemsize, size_t npixels)
+{
+    unsigned width = 0, shift = (unsigned)random_below(64);
+    for (size_t i = 0; i < npixels; i++) {
+        if (width == 0) {
+            width = 1 + (unsigned)random_below(70);
+            shift = 64 - (unsigned)random_below(8 * itemsize + 1);
+        }
+        width--;
+        uint64_t value = shift > 63 ? 0 : random_u64() >> shift;
+        value <<= random_once_in(60) ? random_below(10) : 0;
+        store_pixel(pixels, itemsize, i, value);
+    }
+}
+
+/* A tile of random pixels; 'pattern' may be one more than there are. */
+static struct buffer random_tile(const struct fitscodecs_tile *tile, int pattern)
+{
+    size_t itemsize = (size_t)tile->parameters[1], npixels = tile->nx * tile->ny;
+    struct buffer pixels = buffer_new(rice_nbytes(tile), itemsize);
+
+    if (pattern < NPATTERNS) {
+        fill_pixels(pixels.data, itemsize, npixels, (enum pattern)pattern);
+    } else {
+        fill_levels(pixels.data, itemsize, npixels);
+    }
+    return pixels;
+}
+
+/* Change a stream: some bits, some bytes, or a run of zeros. */
+static void damage_stream(uint8_t *stream, size_t nbytes)
+{
+    for (size_t n = 1 + random_below(3); n > 0; n--) {
+        size_t at = random_below(nbytes), length = 1 + random_below(40);
+        length = length < nbytes - at ? length : nbytes - at;
+        switch (random_below(4)) {
+        case 0:
+            stream[at] ^= (uint8_t)(1 << random_below(8));
+            break;
+        case 1:
+            random_bytes(stream + at, length);
+            break;
+        case 2:
+            memset(stream + at, 0, length);
+            break;
+        default:
+            memset(stream + at, 0xFF, length);
+        }
+    }
+}
+
+static uint64_t compare_rice_streams(const struct fitscodecs_rice_kernels *fast,
+                                     const struct fitscodecs_tile *tile,
+                                     const struct buffer *stream)
+{
+    uint64_t n = 0;
+
+    compare_rice_decode(fast, tile, stream->data, stream->nbytes);
+    if (stream->nbytes < RICE_SHORT) {
+        for (; n < stream->nbytes; n++) {
+            compare_rice_decode(fast, tile, stream->data, n);
+        }
+    }
+    for (size_t i = 0; i < RICE_MUTANTS; i++, n++) {
+        struct buffer mutant = buffer_copy(stream->data, stream->nbytes, 1);
+        size_t nbytes = random_once_in(3) ? 1 + random_below(stream->nbytes) : stream->nbytes;
+        if (!random_once_in(4)) {
+            damage_stream(mutant.data, nbytes);
+        }
+        compare_rice_decode(fast, tile, mutant.data, nbytes);
+        buffer_free(&mutant);
+    }
+    return n + 1;
+}
+
+static uint64_t compare_rice_tile(const struct fitscodecs_rice_kernels *fast,
+                                  const struct fitscodecs_tile *tile, int pattern)
+{
+    const struct fitscodecs_codec *codec = fitscodecs_find_codec("RICE_1");
+    size_t bound = codec->encode_bound(tile), shorter;
+    struct buffer pixels = random_tile(tile, pattern), stream;
+    struct rice_answer answer;
+    uint64_t n;
+
+    set_tile_case(codec, tile, "kernels");
+    answer = rice_encode(&rice_reference, tile, pixels.data, bound);
+    CHECK(answer.status == FITSCODECS_OK);
+    compare_rice_encode(fast, tile, &pixels, bound);
+    compare_rice_encode(fast, tile, &pixels, answer.result.nbytes);
+    compare_rice_encode(fast, tile, &pixels, answer.result.nbytes - 1);
+    shorter = random_below(answer.result.nbytes);
+    compare_rice_encode(fast, tile, &pixels, shorter);
+    stream = buffer_copy(answer.bytes.data, answer.result.nbytes, 1);
+    n = 4 + compare_rice_streams(fast, tile, &stream);
+    buffer_free(&stream);
+    buffer_free(&answer.bytes);
+    buffer_free(&pixels);
+    return n;
+}
+
+/* A stream of a random tile, sometimes damaged or cut short. */
+static struct buffer random_stream(const struct fitscodecs_tile *tile)
+{
+    size_t bound = fitscodecs_find_codec("RICE_1")->encode_bound(tile), nbytes;
+    struct buffer pixels = random_tile(tile, (int)random_below(NPATTERNS + 1)), stream;
+    struct rice_answer answer = rice_encode(&rice_reference, tile, pixels.data, bound);
+
+    nbytes = answer.result.nbytes;
+    if (random_once_in(6)) {
+        damage_stream(answer.bytes.data, nbytes);
+    }
+    nbytes = random_once_in(8) ? random_below(nbytes + 1) : nbytes;
+    stream = buffer_copy(answer.bytes.data, nbytes, 1);
+    buffer_free(&answer.bytes);
+    buffer_free(&pixels);
+    return stream;
+}
+
+/* Some tiles at once, mostly of one shape and one set of parameters. */
+static void compare_rice_several(const struct fitscodecs_rice_kernels *fast)
+{
+    const struct fitscodecs_codec *codec = fitscodecs_find_codec("RICE_1");
+    size_t n = random_below(RICE_MOST + 1), in_nbytes[RICE_MOST];
+    struct fitscodecs_tile tiles[RICE_MOST];
+    struct buffer streams[RICE_MOST];
+    struct rice_answer wanted, found[RICE_MOST];
+    const uint8_t *in[RICE_MOST];
+    void *pixels[RICE_MOST];
+    enum fitscodecs_status statuses[RICE_MOST];
+    struct fitscodecs_result results[RICE_MOST];
+
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || random_once_in(6)) {
+            tiles[i].nx = 1 + random_below(300);
+            tiles[i].ny = 1 + random_below(3);
+            set_parameters(codec, true, random_below(count_settings(codec, true)),
+                           tiles[i].parameters);
+        } else {
+            tiles[i] = tiles[i - 1];
+            tiles[i].nx = random_once_in(4) ? 1 + random_below(300) : tiles[i].nx;
+        }
+        set_tile_case(codec, &tiles[i], "several at once");
+        streams[i] = random_stream(&tiles[i]);
+        in[i] = streams[i].data;
+        in_nbytes[i] = streams[i].nbytes;
+        found[i].bytes = buffer_new(rice_nbytes(&tiles[i]), (size_t)tiles[i].parameters[1]);
+        pixels[i] = found[i].bytes.data;
+        results[i] = stale_result();
+    }
+    fitscodecs_kernels.rice = fast;
+    codec->decode_several(n, tiles, in, in_nbytes, pixels, NULL, statuses, results);
+    for (size_t i = 0; i < n; i++) {
+        set_tile_case(codec, &tiles[i], "one of several");
+        wanted = rice_decode(&rice_reference, &tiles[i], &streams[i]);
+        found[i].status = statuses[i];
+        found[i].result = results[i];
+        CHECK(is_same_answer(&wanted, &found[i]));
+        buffer_free(&wanted.bytes);
+        buffer_free(&found[i].bytes);
+        buffer_free(&streams[i]);
+    }
+}
+
+/* Compare what the codec gives with these kernels and without. */
+static uint64_t check_rice_kernels(const struct fitscodecs_kernels *fast)
+{
+    const struct fitscodecs_rice_kernels *before = fitscodecs_kernels.rice;
+    struct fitscodecs_tile tile = {1, 1, {0}};
+    uint64_t ncases = 0;
+
+    for (size_t i = 0; i < LENGTH(rice_npixels) * LENGTH(rice_blocksizes) * 3; i++) {
+        tile.nx = rice_npixels[i / 9];
+        tile.parameters[0] = rice_blocksizes[i % 9 / 3];
+        tile.parameters[1] = (int64_t)1 << (i % 3);
+        for (int pattern = 0; pattern < NPATTERNS; pattern++) {
+            ncases += compare_rice_tile(fast->rice, &tile, pattern);
+        }
+        for (size_t k = 0; k < RICE_REPEATS; k++) {
+            ncases += compare_rice_tile(fast->rice, &tile, NPATTERNS);
+        }
+        for (size_t k = 0; k < RICE_REPEATS; k++, ncases++) {
+            compare_rice_several(fast->rice);
+        }
+    }
+    fitscodecs_kernels.rice = before;
+    return ncases;
+}
