@@ -148,7 +148,7 @@ def main():
         (Goal(f"{row['work']}, bound by what is used", 1, lowest=1), 1 / row["of bound"])
         for row in rows
     )
-    about = {**facts(), "threads": args.threads, **settings(args, by_the_clock=True)}
+    about = {**facts(), "threads": args.threads, **settings(args, own_clock=True)}
     report(rows, goals, about, args.json)
 
 

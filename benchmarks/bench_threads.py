@@ -111,7 +111,7 @@ def main():
     todo = chosen(cases_of(FILES, (256,), args.size), args.only, parser)
     rows = [row for case in todo for row in measure(case, args)]
     goals = judge((Goal(f"{row['image']} {row['work']}", GOAL), row["of it"]) for row in rows)
-    about = {**facts(), "threads": args.threads, **settings(args, by_the_clock=True)}
+    about = {**facts(), "threads": args.threads, **settings(args, own_clock=True)}
     report(rows, goals, about, args.json)
 
 

@@ -91,12 +91,12 @@ def cpu_time():
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def settings(args, by_the_clock=False):
+def settings(args, own_clock=False):
     """What the figures depend on beside the machine, for the head of the table.
 
-    Some figures are by the clock, or no times at all, whatever --cpu-time says.
+    Some figures have a clock of their own, or are no times, whatever --cpu-time says.
     """
-    clock = {"clock": "CPU time"} if args.clock is cpu_time and not by_the_clock else {}
+    clock = {"clock": "CPU time"} if args.clock is cpu_time and not own_clock else {}
     return {"size": args.size, "repeats": args.repeats, **clock}
 
 
