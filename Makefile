@@ -3,6 +3,8 @@
 #   make demo    read real compressed images, print what they are, leave pictures in demo/
 #   make test    the whole test suite
 #   make peers   long comparisons with other programs, those that are installed (see tests/peers)
+#   make bench   how fast it is, beside other programs (see docs/performance.rst); BENCH=... are options
+#   make record  the same, and the documentation shows the figures
 #   make lint    formatting and spelling
 #   make docs    the documentation, in docs/_build/html
 #
@@ -12,9 +14,11 @@ PYTHON ?= python3
 VENV ?= .venv
 CC ?= cc
 BIN = $(VENV)/bin
+BENCHMARKS = codecs image astropy threads tiles memory
+RESULTS = benchmarks/results
 SOURCES = pyproject.toml setup.py fitscodecs/_native.pyx $(wildcard cextern/fitscodecs/*.[ch])
 
-.PHONY: demo test peers lint docs check clean
+.PHONY: demo test peers bench record lint docs check clean
 
 demo: $(VENV)/cli.done
 	$(BIN)/python -m fitscodecs.cli.demo demo
@@ -28,7 +32,6 @@ peers: $(VENV)/peers.done
 	$(BIN)/python tests/peers/there_and_back.py
 	$(BIN)/python tests/peers/kill.py
 	$(BIN)/python tests/peers/cluster.py
-	$(BIN)/python tests/peers/memory.py
 	$(BIN)/python tests/peers/astropy_bytes.py
 	$(BIN)/python tests/peers/astropy_threads.py
 	$(BIN)/python tests/peers/astropy_clients.py
@@ -38,6 +41,14 @@ peers: $(VENV)/peers.done
 	$(BIN)/python tests/peers/zarr_real.py
 	$(BIN)/python tests/peers/zarr_cube.py
 	$(BIN)/python tests/peers/zarr_stack.py
+
+bench: $(VENV)/bench.done
+	for name in $(BENCHMARKS); do \
+	    $(BIN)/python benchmarks/bench_$$name.py $(BENCH) --json $(RESULTS)/$$name.json || exit; \
+	done
+
+record: bench
+	cp $(BENCHMARKS:%=$(RESULTS)/%.json) $(RESULTS)/recorded
 
 lint: $(VENV)/lint.done
 	$(BIN)/ruff check .
@@ -64,4 +75,4 @@ check:
 	@command -v $(firstword $(CC)) >/dev/null || { echo "missing: a C compiler (no command $(firstword $(CC)); Debian: apt install gcc)"; exit 1; }
 
 clean:
-	rm -rf build demo docs/_build docs/codecs docs/guide/commands.inc $(VENV) fitscodecs/_native.c fitscodecs/*.so *.egg-info
+	rm -rf build demo docs/_build docs/codecs docs/performance docs/guide/commands.inc $(VENV) fitscodecs/_native.c fitscodecs/*.so *.egg-info

@@ -6,19 +6,20 @@ and without Python between the tiles. Outputs are compared: pixels, and the stre
 HCOMPRESS_1 and the quantizer byte by byte.
 
 Speeds are MB/s of uncompressed pixels; 'x cfitsio' and 'x memcpy' are medians of the ratios in
-each round. A copy is of as many bytes as the routine writes. 'imagecodecs' is that package, called
-once a tile from Python, if it is installed.
+each round. What counts is the time of the thread, which other programs do not take away. A copy is
+of as many bytes as the routine writes. 'imagecodecs' is that package, called once a tile from
+Python, if it is installed.
 
 Needs a C compiler and CFITSIO with its headers (Debian: libcfitsio-dev). FITSCODECS_CPU=portable
 and the other values of that variable choose the kernels.
 """
 
-import argparse
 import ctypes
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,15 +27,17 @@ import numpy as np
 from common import (
     ROOT,
     Goal,
-    add_options,
     buffer,
+    check,
     facts,
     image,
     interleave,
     judge,
+    make_parser,
     parse,
     ratio,
     report,
+    settings,
     speed,
     tiles,
     version,
@@ -159,12 +162,12 @@ class Contestant:
         return self.streams[i, : self.stream_nbytes[i]]
 
 
-def check(truth, what):
-    if not truth:
-        raise SystemExit(f"not equal: {what}")
-
-
 # ------------------------------------------------------------------------ measurements
+
+
+def race(contestants, args):
+    """Seconds of each in each round: routines of codecs.c tell those of their thread."""
+    return interleave(contestants, args.repeats, clock=time.thread_time)
 
 
 @dataclass(frozen=True)
@@ -248,7 +251,7 @@ def measure_codec(library, case, args, routines, as_int32, same_streams):
         contestants = {"ours": ours.run(work), "cfitsio": peer.run(routine), **other}
         if work == "decode":
             contestants["memcpy"] = peer.run("copy")
-        yield case.row(work, interleave(contestants, args.repeats), nbytes)
+        yield case.row(work, race(contestants, args), nbytes)
 
 
 def measure_rice(library, case, args):
@@ -276,7 +279,7 @@ def measure_quantize(library, case, args):
     for name in ("decoded", "scales", "zeros"):
         check(getattr(ours, name).tobytes() == getattr(peer, name).tobytes(), f"{name} of {case}")
     contestants = {"ours": ours.run("quantize"), "cfitsio": peer.run("cfitsio_quantize")}
-    yield case.row("encode", interleave(contestants, args.repeats), pixels.nbytes)
+    yield case.row("encode", race(contestants, args), pixels.nbytes)
 
 
 def measure_dequantize(library, case, args):
@@ -284,7 +287,7 @@ def measure_dequantize(library, case, args):
     ours = Contestant(library, "quantize", (), pixels, 4)
     ours.scales[:], ours.zeros[:] = 0.37, 12.5
     contestants = {"ours": ours.run("dequantize"), "memcpy": ours.run("copy")}
-    yield case.row("decode", interleave(contestants, args.repeats), pixels.nbytes)
+    yield case.row("decode", race(contestants, args), pixels.nbytes)
 
 
 def measure_bytes(library, case, args):
@@ -298,7 +301,7 @@ def measure_bytes(library, case, args):
     check(np.array_equal(ours.decoded[used], pixels[used]), f"pixels of {case}")
     for work in ("encode", "decode"):
         contestants = {"ours": ours.run(work), "memcpy": ours.run("copy")}
-        yield case.row(work, interleave(contestants, args.repeats), pixels.nbytes)
+        yield case.row(work, race(contestants, args), pixels.nbytes)
 
 
 MEASURES = {
@@ -349,12 +352,7 @@ def goals_of(row):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_options(parser)
+    parser = make_parser(__doc__, EXAMPLES)
     parser.add_argument(
         "--codec",
         action="append",
@@ -373,7 +371,7 @@ def main():
             rows.extend(MEASURES[case.codec](library, case, args))
     columns = list(dict.fromkeys(name for row in rows for name in row))
     goals = judge(pair for row in rows for pair in goals_of(row))
-    about = {**facts(), "size": args.size, "repeats": args.repeats}
+    about = {**facts(), **settings(args, own_clock=True)}
     if version("imagecodecs"):
         about["imagecodecs"] = version("imagecodecs")
     report(rows, goals, about, args.json, columns)

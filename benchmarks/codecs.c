@@ -133,7 +133,7 @@ static enum fitscodecs_status decode_all(const struct fitscodecs_codec *codec, s
                 codec->decode(&tiles[0], in[0], in_nbytes[0], pixels[0], job->scratch, &results[0]);
             continue;
         }
-        codec->decode_several(n, tiles, in, in_nbytes, pixels, statuses, results);
+        codec->decode_several(n, tiles, in, in_nbytes, pixels, job->scratch, statuses, results);
         for (size_t k = 0; k < n && status == FITSCODECS_OK; k++) {
             status = statuses[k];
         }

@@ -1,29 +1,59 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
-"""What the benchmarks share: images, timing side by side, goals, tables, JSON.
+"""What the benchmarks share: options, arrays, peers, goals, tables, JSON.
 
-Machines are noisy, and one that is shared may slow down by half between two measurements. So only
-ratios count, of contestants that take turns: `interleave` gives the seconds of each round, and
-`ratio` the median over the rounds of one contestant's seconds over another's.
+How things are timed stands in `fitscodecs.cli.measure`, how programs are called in
+`fitscodecs.cli.programs`: ``fitscodecs bench`` is a benchmark as well.
 """
 
-import functools
+import argparse
 import json
 import os
-import platform
+import resource
 import statistics
 import subprocess
 import time
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 
+# One thread each, unless a benchmark asks for more; both are read when the packages are imported.
+os.environ.setdefault("FITSCODECS_THREADS", "1")
+os.environ.setdefault("RAYON_NUM_THREADS", "1")
+
+from fitscodecs.cli import measure
+from fitscodecs.cli.measure import (
+    cell,
+    figures,
+    image,
+    interleave,
+    ratio,
+    speed,
+    version,
+)
+from fitscodecs.cli.programs import Case, Ours, Packing, Program, scratch
+
+__all__ = [
+    "ROOT", "Goal", "Rustfits", "add_only", "add_options", "buffer", "cases_of", "check", "chosen",
+    "facts", "figures", "image", "interleave", "judge", "make_parser", "parse", "ratio", "report",
+    "scratch", "settings", "speed", "table", "tiles", "version", "written",
+]  # fmt: skip
+
 ROOT = Path(__file__).resolve().parent.parent
-SEED = 20260101
 QUICK_SIZE, QUICK_REPEATS = 1024, 3
 
 # ------------------------------------------------------------------------------ options
+
+
+def make_parser(text, examples, size=2048, repeats=7):
+    """A parser with the options that all benchmarks have."""
+    parser = argparse.ArgumentParser(
+        description=text,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_options(parser, size, repeats)
+    return parser
 
 
 def add_options(parser, size=2048, repeats=7):
@@ -31,6 +61,15 @@ def add_options(parser, size=2048, repeats=7):
     parser.add_argument("--size", type=int, default=size, help="rows and columns of the images")
     parser.add_argument("--repeats", type=int, default=repeats, help="rounds of each measurement")
     parser.add_argument("--quick", action="store_true", help="small images and few rounds")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_const",
+        dest="clock",
+        const=cpu_time,
+        default=time.perf_counter,
+        help="count seconds of CPU, for a machine that is busy: what runs in one thread then is "
+        "not charged for the work of others",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there as well")
 
 
@@ -46,56 +85,120 @@ def parse(parser):
     return args
 
 
-# ------------------------------------------------------------------------------- images
+def cpu_time():
+    """Seconds of CPU of this process and of those that it ran."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def _stars(rng, size, brightest):
-    """A field of point sources, one for each 1400 pixels, whose counts follow a power law."""
-    image = np.zeros((size, size))
-    number = size * size // 1400
-    centers = rng.integers(20, size - 20, (number, 2))
-    peaks = np.minimum(brightest, 30 * (rng.pareto(0.6, number) + 1))
-    grid = np.arange(-12, 13)
-    for (y, x), peak, (dy, dx) in zip(
-        centers, peaks, rng.uniform(-0.5, 0.5, (number, 2)), strict=True
-    ):
-        profile_y = np.exp(-((grid - dy) ** 2) / 6.5)
-        profile_x = np.exp(-((grid - dx) ** 2) / 6.5)
-        image[y - 12 : y + 13, x - 12 : x + 13] += peak * np.outer(profile_y, profile_x)
-    return image
+def settings(args, own_clock=False):
+    """What the figures depend on beside the machine, for the head of the table.
+
+    Some figures have a clock of their own, or are no times, whatever --cpu-time says.
+    """
+    clock = {"clock": "CPU time"} if args.clock is cpu_time and not own_clock else {}
+    return {"size": args.size, "repeats": args.repeats, **clock}
 
 
-def _noisy(rng, size, level, sigma, brightest):
-    return level + rng.normal(0, sigma, (size, size)) + _stars(rng, size, brightest)
+def add_only(parser):
+    """The option --only, for `chosen`."""
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="only images, algorithms and tiles with this in their name; may be repeated",
+    )
 
 
-def _mask(rng, size):
-    """Zeros, and discs of ones and twos that cover each other."""
-    image = np.zeros((size, size), np.int32)
-    y, x = np.mgrid[-60:61, -60:61]
-    for _ in range(size * size // 5600):
-        disc = y * y + x * x <= rng.integers(3, 60) ** 2
-        top, left = rng.integers(0, size - 121, 2)
-        image[top : top + 121, left : left + 121][disc] = rng.integers(1, 3)
-    return image
+def chosen(cases, only, parser):
+    """The cases with one of the texts in their name or tiles."""
+    cases = list(cases)
+    wanted = [text.upper() for text in only or [""]]
+    found = [
+        case for case in cases if any(text in f"{case.name} {case.tile}".upper() for text in wanted)
+    ]
+    if not found:
+        names = dict.fromkeys(case.name for case in cases)
+        parser.error(f"--only: wanted a part of {', '.join(names)}, or of a tile")
+    return found
 
 
-IMAGES = {
-    "int16": lambda rng, n: np.clip(np.rint(_noisy(rng, n, 1000, 10, 25000)), -32768, 32767),
-    "int32": lambda rng, n: np.rint(_noisy(rng, n, 1000, 30, 2e7)),
-    "uint8": lambda rng, n: np.clip(np.rint(_noisy(rng, n, 60, 4, 200)), 0, 255),
-    "float32": lambda rng, n: _noisy(rng, n, 100, 5, 25000),
-    "counts": lambda rng, n: np.rint(_noisy(rng, n, 100, 5, 25000)),
-    "mask": _mask,
-}
-DTYPES = {"counts": "float32", "mask": "int32"}
+# ------------------------------------------------------------------------------- files
 
 
-@functools.lru_cache(maxsize=2)
-def image(name, size):
-    """One of `IMAGES`, the same in every run; 'counts' are floats without a fraction."""
-    rng = np.random.default_rng([SEED, *IMAGES.keys()].index(name))
-    return np.ascontiguousarray(IMAGES[name](rng, size), DTYPES.get(name, name))
+class Rustfits(Program):
+    """rustfits, in one thread."""
+
+    name = "rustfits"
+    METHODS = {
+        "RICE_1": "Rice1", "HCOMPRESS_1": "Hcompress1", "GZIP_1": "Gzip1", "GZIP_2": "Gzip2",
+        "PLIO_1": "Plio1",
+    }  # fmt: skip
+
+    def __init__(self):
+        import rustfits
+
+        self.rustfits = rustfits
+
+    def shape(self, path):
+        """Shape of an image, without its pixels."""
+        with self.rustfits.FITS(path) as hdus:
+            return hdus[1].shape
+
+    def read(self, path):
+        """All pixels of an image."""
+        with self.rustfits.FITS(path) as hdus:
+            return hdus[1].read()
+
+    def cutout(self, path, key):
+        """The pixels at a tuple of slices."""
+        with self.rustfits.FITS(path) as hdus:
+            return hdus[1][key]
+
+    def write(self, path, pixels, packing):
+        """Compress an image into a file, which may exist."""
+        method = getattr(self.rustfits, self.METHODS[packing.zcmptype])
+        settings = {"compress": method(tile_shape=packing.tile)}
+        if packing.level:
+            settings["quantize"] = self.rustfits.Quantize(
+                level=packing.level, method="dither1", seed=1
+            )
+        with self.rustfits.FITS(path, "w+") as hdus:
+            hdus.write_image(pixels, **settings)
+
+
+def cases_of(files, squares, size):
+    """A case for each file and each shape of tiles.
+
+    Parameters
+    ----------
+    files : iterable
+        Image, ZCMPTYPE and level of quantization, or None.
+    squares : iterable of int
+        Sides of square tiles, which come after rows, or strips of 16 rows where single ones
+        cannot be compressed.
+    size : int
+    """
+    for data, zcmptype, level in files:
+        rows = 16 if zcmptype == "HCOMPRESS_1" else 1
+        for tile in ((rows, size), *((side, side) for side in squares)):
+            yield Case(data, Packing(zcmptype, tile, level))
+
+
+def written(case, size, folder):
+    """The pixels of a case, and the file of them that fitscodecs writes."""
+    pixels, path = case.pixels(size), folder / "image.fits.fz"
+    Ours().write(path, pixels, case.packing)
+    return pixels, path
+
+
+def check(truth, what):
+    """End the benchmark if something does not hold that has to."""
+    if not truth:
+        raise SystemExit(f"not equal: {what}")
+
+
+# ------------------------------------------------------------------------------- arrays
 
 
 def tiles(pixels, shape):
@@ -121,53 +224,6 @@ def buffer(shape, dtype, index=0):
     return memory[first : first + nbytes].view(dtype).reshape(shape)
 
 
-# ------------------------------------------------------------------------------- timing
-
-
-def seconds(run):
-    """What one call takes: what it returns, if that is a number, or by the clock."""
-    began = time.perf_counter()
-    told = run()
-    return told if isinstance(told, float) else time.perf_counter() - began
-
-
-def interleave(contestants, repeats):
-    """Seconds of each contestant in each round.
-
-    Parameters
-    ----------
-    contestants : dict
-        A function without arguments by name. It may return its seconds as a float, if it knows
-        them better than the clock around it.
-    repeats : int
-        Rounds, after one that is not counted.
-
-    Returns
-    -------
-    dict
-        A list of ``repeats`` seconds by name.
-    """
-    times = {name: [] for name in contestants}
-    order = list(contestants)
-    for round_number in range(repeats + 1):
-        for name in order:
-            spent = seconds(contestants[name])
-            if round_number > 0:
-                times[name].append(spent)
-        order.reverse()  # so that nobody always runs after the same one
-    return times
-
-
-def ratio(times, name, other):
-    """How much faster one is than another: the median of the rounds."""
-    return statistics.median(b / a for a, b in zip(times[name], times[other], strict=True))
-
-
-def speed(times, name, nbytes):
-    """Median MB/s, a MB being 1e6 bytes."""
-    return nbytes / 1e6 / statistics.median(times[name])
-
-
 # -------------------------------------------------------------------------------- goals
 
 LOWEST_CELL = 0.75  # of the goal
@@ -179,11 +235,12 @@ class Goal:
 
     group: str
     wanted: float
+    lowest: float = LOWEST_CELL
 
     def judge(self, ratios):
         """One row of the table of goals."""
         mean = statistics.geometric_mean(ratios)
-        met = mean >= self.wanted and min(ratios) >= LOWEST_CELL * self.wanted
+        met = mean >= self.wanted and min(ratios) >= self.lowest * self.wanted
         return {
             "group": self.group,
             "mean": mean,
@@ -204,18 +261,10 @@ def judge(cells):
 # ------------------------------------------------------------------------------- output
 
 
-def _text(value):
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.0f}" if abs(value) >= 100 else f"{value:.2f}"
-    return str(value)
-
-
 def table(rows, columns=None):
     """Rows, which are dicts, as lines of aligned text; numbers to the right."""
     columns = columns or list(rows[0])
-    cells = [[_text(row.get(column)) for column in columns] for row in rows]
+    cells = [[cell(row.get(column)) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     numeric = [any(isinstance(row.get(column), float) for row in rows) for column in columns]
     lines = [
@@ -228,14 +277,6 @@ def table(rows, columns=None):
     return "\n".join(lines)
 
 
-def _cpu_model():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
-
-
 def first_line(*command):
     """First line that a command prints, '' if there is no such command."""
     try:
@@ -245,27 +286,12 @@ def first_line(*command):
     return (done.stdout.splitlines() or [""])[0]
 
 
-def version(package):
-    """Version of a Python package, or None if it is missing."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def facts(packages=()):
-    """What a number depends on: the machine, compiler, versions and day."""
-    versions = {name: version(name) for name in ("numpy", *packages)}
+    """What a number depends on: the machine, compiler, versions, commit and day."""
     return {
-        "date": time.strftime("%Y-%m-%d"),
-        "cpu": _cpu_model(),
-        "cpus": os.cpu_count(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "kernels": os.environ.get("FITSCODECS_CPU") or "best",
+        **measure.facts(packages),
         "compiler": first_line(*os.environ.get("CC", "cc").split(), "--version"),
-        "python": platform.python_version(),
         "commit": first_line("git", "rev-parse", "--short", "HEAD"),
-        **{name: found for name, found in versions.items() if found},
     }
 
 

@@ -13,9 +13,11 @@ sys.path.insert(0, str(HERE))
 
 from codec_pages import write_pages  # noqa: E402
 from command_help import write_help  # noqa: E402
+from performance_pages import write_performance  # noqa: E402
 
 write_pages(fitscodecs.CODECS, HERE / "codecs")
 write_help(make_parser(), HERE / "guide" / "commands.inc")
+write_performance(HERE.parent / "benchmarks" / "results" / "recorded", HERE / "performance")
 
 project = "fitscodecs"
 author = "The fitscodecs developers"

@@ -14,7 +14,7 @@ IMAGES = {
     "mask.fits.fz": "cf_plio_u16.fits",  # 21 x 37 uint16
 }
 
-collect_ignore = ["_build", "codecs", "conf.py"]
+collect_ignore = ["_build", "codecs", "conf.py", "performance"]
 
 
 def pytest_collection_modifyitems(items):

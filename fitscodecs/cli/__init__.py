@@ -28,6 +28,7 @@ COMMANDS = (
     "repack",
     "references",
     "export",
+    "bench",
     "demo",
 )
 

@@ -1,0 +1,119 @@
+# Licensed under a 3-clause BSD style license - see LICENSE.rst
+"""What do two threads gain, next to what this machine gives to any two threads?
+
+Two CPUs need not be twice one: they may be two halves of one core, or be shared with others. So in
+the same rounds a calibration runs: the SHA-256 of a small buffer again and again, which is
+arithmetic without the interpreter's lock, in one thread and the same work in two. The gain of a
+calibration is what there is to be had; 'of it' is the gain of reading or writing divided by it.
+"""
+
+import hashlib
+import statistics
+import threading
+import time
+from functools import partial
+
+from common import (
+    Goal,
+    add_only,
+    cases_of,
+    chosen,
+    facts,
+    interleave,
+    judge,
+    make_parser,
+    parse,
+    report,
+    scratch,
+    settings,
+    written,
+)
+
+from fitscodecs.cli.programs import Ours, calls
+
+EXAMPLES = """\
+examples:
+  python benchmarks/bench_threads.py
+  python benchmarks/bench_threads.py --quick --only rice
+  python benchmarks/bench_threads.py --threads 4 --size 8192
+"""
+
+GOAL = 0.9  # of the calibration's gain
+BUFFER = bytes(2**16)  # in cache
+CALIBRATION_SECONDS = 0.05  # of one thread
+
+
+FILES = (
+    ("int16", "RICE_1", None),
+    ("float32", "RICE_1", 4),
+    ("int16", "HCOMPRESS_1", None),
+    ("int16", "GZIP_2", None),
+    ("mask", "PLIO_1", None),
+)
+
+
+def arithmetic(number):
+    """So many times the checksum of the buffer."""
+    for _ in range(number):
+        hashlib.sha256(BUFFER).digest()
+
+
+def in_parallel(number, nthreads):
+    """The same in threads, an equal part for each."""
+    threads = [threading.Thread(target=arithmetic, args=[number // nthreads])
+               for _ in range(nthreads)]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def calibration(nthreads):
+    """Contestants, of a length that can be timed."""
+    began = time.perf_counter()
+    arithmetic(8)
+    number = round(8 * CALIBRATION_SECONDS / (time.perf_counter() - began))
+    number = max(1, number // nthreads) * nthreads
+    return {
+        "calibration": partial(in_parallel, number, 1),
+        "calibrations": partial(in_parallel, number, nthreads),
+    }
+
+
+def measure(case, args):
+    """Rows of the table for one file."""
+    with scratch() as folder:
+        pixels, path = written(case, args.size, folder)
+        for work in ("read", "write"):
+            one, all_ = (
+                calls(work, [Ours(n)], path, pixels, case.packing)["ours"]
+                for n in (1, args.threads)
+            )
+            contestants = {"one": one, "all": all_, **calibration(args.threads)}
+            times = interleave(contestants, args.repeats)
+            rounds = list(zip(*times.values(), strict=True))
+            gains = [(a / b, c / d) for a, b, c, d in rounds]
+            yield {
+                "image": case.name,
+                "tile": case.tile,
+                "work": work,
+                "gain": statistics.median(gain for gain, _ in gains),
+                "calibration": statistics.median(possible for _, possible in gains),
+                "of it": statistics.median(gain / possible for gain, possible in gains),
+            }
+
+
+def main():
+    parser = make_parser(__doc__, EXAMPLES, size=4096)
+    add_only(parser)
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="default: 2")
+    args = parse(parser)
+    todo = chosen(cases_of(FILES, (256,), args.size), args.only, parser)
+    rows = [row for case in todo for row in measure(case, args)]
+    goals = judge((Goal(f"{row['image']} {row['work']}", GOAL), row["of it"]) for row in rows)
+    about = {**facts(), "threads": args.threads, **settings(args, own_clock=True)}
+    report(rows, goals, about, args.json)
+
+
+if __name__ == "__main__":
+    main()
