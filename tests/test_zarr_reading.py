@@ -2,6 +2,7 @@
 """How zarr reads HDUs: few requests, indexes read once, and never pixels of something else."""
 
 import asyncio
+import gc
 import json
 import pickle
 import threading
@@ -549,11 +550,31 @@ def test_checked_references_without_zarr(quantized, tmp_path):
     start, nbytes = place(path)
     fs = fsspec.filesystem("fitsref", fo=refs, remote_protocol="file", recheck=0)
     key = "SCI/c/0/0"
-    assert fs.cat(key) == quantized[start : start + nbytes]
+    for same in (key, f"fitsref://{key}"):
+        assert fs.cat(same) == quantized[start : start + nbytes]
     assert fs.cat_file(key, 3, 9) == quantized[start + 3 : start + 9]
     with fs.open(key) as file:
         assert file.read(8) == b"XTENSION"
     path.write_bytes(quantized + b"more")
     for read in (fs.cat, fs.cat_file, fs.open):
-        with pytest.raises(OSError, match="found size"):
-            read(key)
+        for same in (key, f"fitsref://{key}"):
+            with pytest.raises(OSError, match="found size"):
+                read(same)
+    with pytest.raises(OSError, match="found size"):
+        fs.cat(["zarr.json", f"fitsref://{key}"])
+
+
+def test_checks_do_not_outlive_their_event_loop(quantized, tmp_path):
+    import fsspec
+
+    path = tmp_path / "image.fits"
+    path.write_bytes(quantized)
+    refs = recorded(references(str(path), path), str(path), size=len(quantized))
+    fs = fsspec.filesystem("fitsref", fo=refs, remote_protocol="file", asynchronous=True)
+    for _ in range(3):
+        assert asyncio.run(fs._cat_file("SCI/c/0/0", 0, 8)) == b"XTENSION"
+        gc.collect()
+        assert len(fs._checks) == 0
+    path.write_bytes(quantized + b"more")
+    with pytest.raises(OSError, match="found size"):
+        asyncio.run(fs._cat_file("SCI/c/0/0", 0, 8))
