@@ -15,6 +15,7 @@ from .codecs.frame import configured
 from .context import tile_options
 from .errors import EncodeError
 from .scaling import stored_dtype
+from .settle import settle
 from .writer import encode_image
 
 __all__ = ["HduFormat", "TiledHDU"]
@@ -86,12 +87,23 @@ class HduFormat:
                                 "quantize": plain(self.quantize)}  # fmt: skip
         return config
 
-    def check_encodes(self, dtype):
-        """EncodeError if pixels of this type would not come back as they are."""
+    def check_encodes(self, dtype, shape=None):
+        """EncodeError if pixels of this type would not come back as they are.
+
+        With the shape of chunks, and a configuration that says how to encode, also if they cannot
+        be encoded so.
+        """
         dtype = np.dtype(dtype)
         if not self.scaled and stored_dtype(dtype) != dtype.newbyteorder("="):
             raise EncodeError(f"pixels of type {dtype} come back only with scaled=true: FITS "
                               f"stores them as {stored_dtype(dtype)}")  # fmt: skip
+        if self.encodes and shape is not None and 0 not in shape:
+            settle(shape, dtype, self.compression, self.quantize, self._tiles(len(shape)))
+
+    def _tiles(self, ndim):
+        """The tiles to write, with axes of length 1 in front as the chunk has; None: any."""
+        tiles = self.tile_shape
+        return tiles and (1,) * (ndim - len(tiles)) + tiles
 
     def encode(self, array, options=None, threads=None):
         """The bytes of an image extension.
@@ -104,9 +116,7 @@ class HduFormat:
         threads : int, optional
         """
         self.check_encodes(array.dtype)
-        tiles = self.tile_shape
-        if tiles is not None:
-            tiles = (1,) * (array.ndim - len(tiles)) + tiles
+        tiles = self._tiles(array.ndim)
         with nullcontext() if options is None else tile_options(options):
             return encode_image(array, None, self.compression, tiles, self.quantize, threads)
 
