@@ -198,7 +198,7 @@ def target_facts(source):
     """What tells whether a file is still the same: size, and ETag and time of change if known."""
     facts = {"size": source.size}
     if isinstance(source, FileSource):
-        facts["modified"] = time_text(os.stat(source.path).st_mtime)
+        facts["modified"] = time_text(source.opened.st_mtime)
     elif info := getattr(source, "info", None):
         tag = info.get("ETag") or info.get("etag") or info.get("e_tag")
         modified = next((info[key] for key in MODIFIED if info.get(key)), None)

@@ -96,13 +96,21 @@ class BytesSource(Source):
 
 
 class FileSource(Source):
-    """A file on disk, mapped, so that only the pages that are touched are read."""
+    """A file on disk, mapped, so that only the pages that are touched are read.
+
+    Attributes
+    ----------
+    opened : os.stat_result
+        What the system told of the file that is mapped when it was opened. At its path there may be
+        another one since.
+    """
 
     def __init__(self, path):
         self.path = os.fspath(path)
         self.name = str(self.path)
         with open(self.path, "rb") as file:
-            empty = os.fstat(file.fileno()).st_size == 0
+            self.opened = os.fstat(file.fileno())
+            empty = self.opened.st_size == 0
             self._map = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.whole = memoryview(self._map)
 
@@ -131,6 +139,21 @@ class FileSource(Source):
         super().require_open()
         if self._map and self._map.size() < len(self._map):
             raise OSError(f"{self.name} has become shorter since it was opened")
+
+    @property
+    def overwritten(self):
+        """Whether the file that is mapped is known to have changed.
+
+        One that was put in its place has not changed it, nor has one that took it away.
+        """
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            return False
+        before = self.opened
+        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+            return False
+        return (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
 
     def __reduce__(self):
         return open_source, (self.path,)

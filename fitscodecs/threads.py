@@ -5,8 +5,9 @@ import contextvars
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from weakref import WeakSet
 
-__all__ = ["THREADS", "in_threads", "number_of_threads"]
+__all__ = ["THREADS", "in_threads", "number_of_threads", "start_anew_in_children"]
 
 
 def default_threads():
@@ -19,6 +20,26 @@ def default_threads():
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+forgetful = WeakSet()
+
+
+def start_anew_in_children(thing):
+    """Have ``thing.forget()`` called in each process that is forked from this one.
+
+    A child has none of the threads that hold locks or were about to finish something.
+    """
+    forgetful.add(thing)
+
+
+def forget():
+    for thing in list(forgetful):
+        thing.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget)
 
 
 THREADS = default_threads()
@@ -83,7 +104,7 @@ class Crew:
         self.forget()
 
     def forget(self):
-        """Start anew: a process that was forked has none of the threads."""
+        """Start anew, without threads."""
         self._lock = threading.Lock()
         self._working = 0
         self._pool = None
@@ -131,8 +152,7 @@ class Crew:
 
 
 crew = Crew(THREADS)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=crew.forget)
+start_anew_in_children(crew)
 
 
 def in_threads(work, parts, threads):

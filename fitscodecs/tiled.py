@@ -10,11 +10,12 @@ import numpy as np
 
 from .chunk import whole_chunk
 from .codecs import Codec, Quantize, TileCodec, codec_class
-from .codecs.buffers import as_array, as_bytes, receive
+from .codecs.buffers import as_array, as_bytes, check_memory, receive
 from .codecs.frame import configured
 from .context import tile_options
 from .errors import EncodeError
 from .scaling import stored_dtype
+from .settle import settle
 from .writer import encode_image
 
 __all__ = ["HduFormat", "TiledHDU"]
@@ -86,12 +87,23 @@ class HduFormat:
                                 "quantize": plain(self.quantize)}  # fmt: skip
         return config
 
-    def check_encodes(self, dtype):
-        """EncodeError if pixels of this type would not come back as they are."""
+    def check_encodes(self, dtype, shape=None):
+        """EncodeError if pixels of this type would not come back as they are.
+
+        With the shape of chunks, and a configuration that says how to encode, also if they cannot
+        be encoded so.
+        """
         dtype = np.dtype(dtype)
         if not self.scaled and stored_dtype(dtype) != dtype.newbyteorder("="):
             raise EncodeError(f"pixels of type {dtype} come back only with scaled=true: FITS "
                               f"stores them as {stored_dtype(dtype)}")  # fmt: skip
+        if self.encodes and shape is not None and 0 not in shape:
+            settle(shape, dtype, self.compression, self.quantize, self._tiles(len(shape)))
+
+    def _tiles(self, ndim):
+        """The tiles to write, with axes of length 1 in front as the chunk has; None: any."""
+        tiles = self.tile_shape
+        return tiles and (1,) * (ndim - len(tiles)) + tiles
 
     def encode(self, array, options=None, threads=None):
         """The bytes of an image extension.
@@ -104,9 +116,7 @@ class HduFormat:
         threads : int, optional
         """
         self.check_encodes(array.dtype)
-        tiles = self.tile_shape
-        if tiles is not None:
-            tiles = (1,) * (array.ndim - len(tiles)) + tiles
+        tiles = self._tiles(array.ndim)
         with nullcontext() if options is None else tile_options(options):
             return encode_image(array, None, self.compression, tiles, self.quantize, threads)
 
@@ -166,8 +176,9 @@ class TiledHDU(Codec):
     shape : tuple of int, optional
         That decoded images must have; axes of length 1 may stand in front.
     dtype : dtype-like, optional
-        That decoded pixels must have. A zarr v2 array takes the bytes for its own type whatever
-        they are, so references had better say it.
+        That decoded pixels must have, and the byte order in which they are given, by default the
+        native one. A zarr v2 array takes the bytes for its own type whatever they are, so
+        references had better say it.
 
     Examples
     --------
@@ -188,7 +199,7 @@ class TiledHDU(Codec):
         put = object.__setattr__
         put(self, "format", HduFormat.from_config(config))
         put(self, "shape", positive_lengths(shape))
-        put(self, "dtype", None if dtype is None else np.dtype(dtype).newbyteorder("="))
+        put(self, "dtype", None if dtype is None else np.dtype(dtype))
 
     def __repr__(self):
         config = self.get_config()
@@ -201,7 +212,7 @@ class TiledHDU(Codec):
         if self.shape is not None:
             config["shape"] = list(self.shape)
         if self.dtype is not None:
-            config["dtype"] = self.dtype.name
+            config["dtype"] = self.dtype.name if self.dtype.isnative else self.dtype.str
         return config
 
     def encode(self, buf):
@@ -210,13 +221,21 @@ class TiledHDU(Codec):
         Parameters
         ----------
         buf : buffer
-            Typed, of the shape that the image shall have.
+            Typed, of the shape that the image shall have, and as `decode` will give it: in C
+            order, and of the codec's `dtype` or else of native byte order.
 
         Returns
         -------
         memoryview
+
+        Raises
+        ------
+        EncodeError
+            If the pixels would not come back as they are.
         """
-        return memoryview(self.format.encode(as_array(buf)))
+        array = as_array(buf)
+        check_memory(array, self.dtype or array.dtype.newbyteorder("="), "HDU")
+        return memoryview(self.format.encode(array))
 
     def decode(self, buf, out=None):
         """All pixels of an HDU.
@@ -226,12 +245,14 @@ class TiledHDU(Codec):
         buf : buffer
             Header and data.
         out : writable contiguous buffer, optional
-            Memory of exactly the right number of bytes.
+            Memory of exactly the right number of bytes. If it is typed as the pixels are, its
+            byte order is the one that is given.
 
         Returns
         -------
         memoryview
-            Pixels in native byte order, in the shape of the image; a view of `out` if given.
+            Pixels in the byte order of the codec's `dtype`, by default the native one, in the
+            shape of the image; a view of `out` if given.
 
         Raises
         ------
@@ -239,8 +260,9 @@ class TiledHDU(Codec):
             If the bytes are no such HDU, or are damaged.
         """
         pixels = self.format.decode(as_bytes(buf), self.shape, self.dtype)
+        dtype = self.dtype or pixels.dtype
         if out is None:
-            return memoryview(pixels)
-        _, target = receive(out, pixels.dtype, pixels.shape, "HDU")
+            return memoryview(pixels.astype(dtype, copy=False))
+        _, target = receive(out, dtype, pixels.shape, "HDU")
         target[...] = pixels
         return memoryview(target)

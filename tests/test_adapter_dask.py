@@ -1,6 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """to_dask: blocks of whole tiles, in threads and in other processes."""
 
+import gzip
 import io
 import math
 import os
@@ -210,6 +211,60 @@ def test_changed_file_is_noticed(path):
     sent = pickle.dumps(array)
     assert same_bits(pickle.loads(sent).compute(), fc.open(path)[...])
     os.utime(path, (1, 1))
+    with pytest.raises(OSError, match="has changed since"):
+        pickle.loads(sent).compute()
+
+
+def test_file_that_was_replaced_before(path, tmp_path):
+    """What is mapped counts, not what has its name by now."""
+    image, want = fc.open(path), fc.open(path)[...]
+    name = image.to_dask().name
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes())
+    with open(other, "r+b") as file:
+        file.seek(-5000, 2)
+        file.write(b"other pixels")
+    os.replace(other, path)
+    array = image.to_dask()
+    assert array.name == name
+    assert same_bits(array.compute(), want)
+    assert fc.open(path).to_dask().name != name
+    with pytest.raises(OSError, match="has changed since"):
+        pickle.loads(pickle.dumps(array)).compute()
+
+
+def test_file_of_the_same_size_and_time(path, tmp_path):
+    """Names differ for another file in its place, whatever its time says."""
+    image, before = fc.open(path), path.stat()
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes())
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(other, path)
+    assert fc.open(path).to_dask().name != image.to_dask().name
+
+
+def test_overwritten_file_is_noticed_here(tmp_path):
+    """The pages of a mapped file change with it."""
+    path = tmp_path / "plain.fits"
+    path.write_bytes(plain_hdu(sample("i2", (40, 60)), primary=True))
+    array = fc.open(path, 0).to_dask()
+    before = path.stat()
+    with open(path, "r+b") as file:
+        file.seek(-100, 2)
+        file.write(bytes(100))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1000))
+    with pytest.raises(OSError, match="has changed since"):
+        array.compute(scheduler="threads")
+
+
+def test_gzipped_file_is_compared_as_well(path, tmp_path):
+    """Workers inflate it again from its path."""
+    packed = tmp_path / "a.fits.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    sent = pickle.dumps(fc.open(packed).to_dask())
+    assert same_bits(pickle.loads(sent).compute(), fc.open(path)[...])
+    fc.write(path, sample("f4", SHAPE, 5), overwrite=True)
+    packed.write_bytes(gzip.compress(path.read_bytes()))
     with pytest.raises(OSError, match="has changed since"):
         pickle.loads(sent).compute()
 

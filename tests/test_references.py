@@ -6,6 +6,7 @@ import json
 import math
 import os
 import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -15,7 +16,14 @@ import fitscodecs as fc
 from fitscodecs.attributes import json_attributes
 from fitscodecs.hdu import walk
 from fitscodecs.header import is_compressed, is_plain_image
-from fitscodecs.references import ALL, changed_targets, describe_file, each, reference_url
+from fitscodecs.references import (
+    ALL,
+    changed_targets,
+    describe_file,
+    describe_source,
+    each,
+    reference_url,
+)
 from fitscodecs.source import open_source
 from fitscodecs.virtual import concatenate, stack
 from fitscodecs.zarr_metadata import literal_bytes, metadata_v2, metadata_v3, store_items
@@ -457,6 +465,17 @@ def test_changed_targets(three):
     assert changed[str(three[0])].startswith("size is")
     assert changed[str(three[1])].startswith("modified is")
     assert changed[str(three[2])].startswith("cannot be read")
+
+
+def test_facts_are_those_of_the_file_that_was_read(three, tmp_path):
+    """Not of one that was put in its place meanwhile."""
+    with closing(open_source(three[0])) as source:
+        other = tmp_path / "other"
+        other.write_bytes(three[0].read_bytes())
+        os.utime(other, (1, 1))
+        os.replace(other, three[0])
+        targets = describe_source(source, str(three[0])).group.targets
+    assert changed_targets(targets)[str(three[0])].startswith("modified is 1970")
 
 
 def test_literals():

@@ -201,6 +201,52 @@ def test_v2_arrays(pipeline, settings, dtype):
     assert same_bits(zarr.open_array(store, mode="r", zarr_format=2)[...], array.astype(dtype))
 
 
+NOT_AS_WRITTEN = "found an array in Fortran order|found pixels of type .*, wanted"
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("dtype", ["<i2", ">i2", "<f4", ">f4", "|u1"])
+@pytest.mark.parametrize("place_of_codec", ["compressors", "filters"])
+def test_v2_arrays_of_any_order(dtype, order, place_of_codec):
+    """Pixels come back as they were written, or are refused when they are written."""
+    array = np.round(sample(np.dtype(dtype).newbyteorder("="), (40, 60)) / 4).astype(dtype)
+    kept = {fc.FitsTile(): order == "C", fc.TiledHDU(dtype=dtype): order == "C",
+            fc.TiledHDU(): order == "C" and array.dtype.isnative,
+            fc.NoCompress(): order == "C" and dtype[0] in ">|",
+            fc.Gzip1(): order == "C" and dtype[0] in ">|"}  # fmt: skip
+    if array.dtype.kind == "i":
+        rice = fc.Rice1(bytepix=2, tile_shape=(20, 30))
+        kept[rice] = order == "C" and array.dtype.isnative
+    if array.dtype.kind == "f":
+        kept[fc.Quantize(scale=1, zero=0)] = order == "C" and array.dtype.isnative
+    for codec, good in kept.items():
+        codecs = {"compressors": None, "filters": None, place_of_codec: [codec]}
+        written = zarr.create_array(MemoryStore(), shape=(40, 60), chunks=(20, 30), dtype=dtype,
+                                    zarr_format=2, order=order, **codecs)  # fmt: skip
+        if not good:
+            with pytest.raises(fc.EncodeError, match=NOT_AS_WRITTEN):
+                written[...] = array
+            continue
+        written[...] = array
+        assert np.array_equal(written[...], array), codec
+
+
+def test_whole_hdu_of_a_type():
+    """The type of a codec has a byte order, which its configuration keeps."""
+    codec = fc.TiledHDU(dtype=">i2")
+    assert codec.get_config()["dtype"] == ">i2"
+    assert fc.TiledHDU.from_config(json.loads(json.dumps(codec.get_config()))) == codec
+    assert fc.TiledHDU(dtype="<i2").get_config()["dtype"] == "int16"
+    pixels = sample("i2", (6, 8))
+    hdu = fc.encode_image(pixels)
+    assert bytes(codec.decode(hdu)) == pixels.astype(">i2").tobytes()
+    for out in (np.empty((6, 8), "<i2"), np.empty((6, 8), ">i2")):
+        codec.decode(hdu, out)
+        assert np.array_equal(out, pixels)
+    with pytest.raises(fc.EncodeError, match="found pixels of type <i2, wanted >i2"):
+        codec.encode(pixels)
+
+
 def v2_references(path, hdu, pixels, chunk_shape, **config):
     metadata = {"zarr_format": 2, "shape": chunk_shape, "chunks": chunk_shape,
                 "dtype": np.dtype(pixels).str,

@@ -2,9 +2,14 @@
 """How zarr reads HDUs: few requests, indexes read once, and never pixels of something else."""
 
 import asyncio
+import gc
 import json
+import os
 import pickle
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -28,9 +33,15 @@ zarr = pytest.importorskip("zarr", reason="the adapter needs zarr")
 pytest.importorskip("fsspec", reason="references need fsspec")
 pytest.importorskip("aiohttp", reason="HTTP needs aiohttp")
 
-from zarr.storage import LocalStore, MemoryStore, WrapperStore  # noqa: E402
+from zarr.storage import (  # noqa: E402
+    FsspecStore,
+    LocalStore,
+    MemoryStore,
+    ObjectStore,
+    WrapperStore,
+)
 
-from fitscodecs.adapters.zarr import FitsTiled  # noqa: E402
+from fitscodecs.adapters.zarr import FitsTiled, index  # noqa: E402
 from fitscodecs.adapters.zarr.index import Abandoned, IndexCache, Place  # noqa: E402
 
 Buffer = zarr.core.buffer.cpu.Buffer
@@ -69,6 +80,14 @@ def memory(hdu, metadata=None):
     return MemoryStore({key: Buffer.from_bytes(value) for key, value in items.items()})
 
 
+def folder(path, hdu):
+    """A store with one chunk that is a local file."""
+    for key, value in memory(hdu)._store_dict.items():
+        (path / key).parent.mkdir(parents=True, exist_ok=True)
+        (path / key).write_bytes(value.to_bytes())
+    return LocalStore(path)
+
+
 class Counting(WrapperStore):
     """Notes each range that is read, and how many reads go on at the same time."""
 
@@ -97,6 +116,10 @@ class Counting(WrapperStore):
     @property
     def read_only(self):
         return True
+
+    @property
+    def root(self):
+        return getattr(self._store, "root", None)
 
     def ranges(self):
         return [r for key, r in self.log if not key.endswith("zarr.json")]
@@ -164,11 +187,11 @@ def test_image_of_a_stack_is_one_read():
     assert None not in store.ranges()[2:]
 
 
-def test_large_table_is_read_in_pages():
+def test_large_table_is_read_in_pages(tmp_path):
     """Only the pages of rows that are needed, once each."""
     array = sample("i2", (200, 400))
     hdu = fc.encode_image(array, tile_shape=(2, 1))  # 40000 rows of 8 bytes
-    store = Counting(memory(hdu))
+    store = Counting(folder(tmp_path, hdu))
     found = zarr.open_array(store, mode="r", zarr_format=3)
     image = fc.open(PRIMARY + hdu, 1)
     assert len(image.table) * image.structure.row_nbytes > 300000
@@ -240,10 +263,10 @@ def test_fused_reads_parts():
 # ---------------------------------------------------------------------------- indexes
 
 
-def test_index_is_read_once():
+def test_index_is_read_once(tmp_path):
     """Threads that start with nothing known share one read of the index."""
     array = sample("i2", (400, 300))
-    store = Counting(memory(fc.encode_image(array)))
+    store = Counting(folder(tmp_path, fc.encode_image(array)))
     found = zarr.open_array(store, mode="r", zarr_format=3)
     with ThreadPoolExecutor(4) as pool:
         parts = list(pool.map(lambda i: found[i : i + 3, 5:9], range(0, 80, 10)))
@@ -279,6 +302,192 @@ def test_index_cache_is_bounded():
     assert mine
     cache.fulfil(Place("d", None, ("d",)), future, Index())
     assert (len(cache), cache.nbytes) == (0, 0)
+
+
+FIRST = sample("i2", (40, 300))
+SECOND = FIRST[::-1].copy()  # as long a file, with the tiles in other places
+
+
+def view_of_memory(path, hdu):
+    """A read-only view of a store that others of this process write to."""
+    store = memory(hdu)
+    put = Buffer.from_bytes
+    return store, lambda new: store._store_dict.__setitem__("c/0/0", put(new))
+
+
+def view_of_a_folder(path, hdu):
+    folder(path, hdu)
+    return LocalStore(path, read_only=True), (path / "c" / "0" / "0").write_bytes
+
+
+def obstore_of_a_folder(path, hdu):
+    obstore = pytest.importorskip("obstore", reason="needs obstore")
+    _, write = view_of_a_folder(path, hdu)
+    return ObjectStore(obstore.store.LocalStore(path), read_only=True), write
+
+
+def obstore_of_memory(path, hdu):
+    obstore = pytest.importorskip("obstore", reason="needs obstore")
+    inner = obstore.store.MemoryStore()
+    for key, value in memory(hdu)._store_dict.items():
+        inner.put(key, value.to_bytes())
+    return ObjectStore(inner, read_only=True), lambda new: inner.put("c/0/0", new)
+
+
+def fsspec_of_a_folder(path, hdu):
+    _, write = view_of_a_folder(path, hdu)
+    return FsspecStore.from_url(f"file://{path}", read_only=True), write
+
+
+def referring(url, hdu, protocol):
+    import fsspec
+
+    def write(new):
+        with fsspec.open(url, "wb") as file:
+            file.write(new)
+
+    write(hdu)
+    metadata = memory(hdu)._store_dict["zarr.json"].to_bytes().decode()
+    refs = {"zarr.json": metadata, "c/0/0": [url, 0, len(hdu)]}
+    return reference_store(refs, protocol=protocol), write
+
+
+def references_to_memory(path, hdu):
+    return referring(f"memory:/{path}/a.fits", hdu, "memory")
+
+
+def references_to_a_url(path, hdu):
+    return referring(f"file://{path}/a%20b.fits", hdu, "file")
+
+
+def references_to_a_path(path, hdu):
+    return referring(f"{path}/a.fits", hdu, "file")
+
+
+def manifests_of_a_folder(path, hdu):
+    manifests = pytest.importorskip("virtualizarr.manifests", reason="needs VirtualiZarr")
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import LocalStore as Files
+    from zarr.core.metadata.v3 import ArrayV3Metadata
+
+    file = path / "a.fits"
+    file.write_bytes(hdu)
+    entry = {"path": f"file://{file}", "offset": 0, "length": len(hdu)}
+    document = json.loads(memory(hdu)._store_dict["zarr.json"].to_bytes())
+    made = manifests.ManifestArray(
+        metadata=ArrayV3Metadata.from_dict(document),
+        chunkmanifest=manifests.ChunkManifest({"0.0": entry}),
+    )
+    group = manifests.ManifestGroup(arrays={"A": made})
+    registry = ObjectStoreRegistry({"file://": Files()})
+    return manifests.ManifestStore(group, registry=registry), file.write_bytes
+
+
+def icechunk_session(path, hdu):
+    """A read-only view of a session in which others write."""
+    icechunk = pytest.importorskip("icechunk", reason="needs Icechunk")
+    repository = icechunk.Repository.create(icechunk.in_memory_storage())
+    store = repository.writable_session("main").store
+
+    def put(key, value):
+        asyncio.run(store.set(key, Buffer.from_bytes(value)))
+
+    for key, value in memory(hdu)._store_dict.items():
+        put(key, value.to_bytes())
+    return store, lambda new: put("c/0/0", new)
+
+
+@pytest.mark.parametrize("view", [
+    view_of_memory, view_of_a_folder, obstore_of_a_folder, obstore_of_memory, fsspec_of_a_folder,
+    references_to_memory, references_to_a_url, references_to_a_path, manifests_of_a_folder,
+    icechunk_session,
+], ids=lambda view: view.__name__)  # fmt: skip
+def test_view_of_what_others_write(tmp_path, view):
+    """In this process or on the local disk, an index is not used for what came after it."""
+    hdus = [fc.encode_image(array) for array in (FIRST, SECOND)]
+    assert len(hdus[0]) == len(hdus[1])
+    store, write = view(tmp_path, hdus[0])
+    name = "A" if view is manifests_of_a_folder else ""
+    found = zarr.open_array(store, path=name, mode="r", zarr_format=3)
+    assert same_bits(found[3:5, 7:20], FIRST[3:5, 7:20])
+    write(hdus[1])
+    assert same_bits(found[3:5, 7:20], SECOND[3:5, 7:20])
+
+
+def test_longer_header_in_memory(tmp_path):
+    """An HDU of another length than a reference recorded is an error at each read."""
+    store, write = references_to_memory(tmp_path, plain_hdu(FIRST))
+    found = zarr.open_array(store, mode="r", zarr_format=3)
+    assert same_bits(found[3:5, 7:20], FIRST[3:5, 7:20])
+    write(plain_hdu(SECOND, more=[(f"K{i}", i) for i in range(60)]))
+    with pytest.raises(fc.HeaderError, match="not the one that was referenced"):
+        found[3:5, 7:20]
+
+
+@pytest.mark.parametrize("seconds", [None, 0, 5])
+def test_remote_indexes_age(serve, monkeypatch, seconds):
+    """What only a request could tell is asked again after a minute, or when users want it."""
+    hdus = [PRIMARY + fc.encode_image(array) for array in (FIRST, SECOND)]
+    server = serve(image=hdus[0])
+    found = open_references(references(server.url("image"), hdus[0]))
+    limit = index.SECONDS if seconds is None else seconds
+    config = {} if seconds is None else {"fitscodecs.index_seconds": seconds}
+    start, past = time.monotonic(), [0]
+    monkeypatch.setattr(index.time, "monotonic", lambda: start + past[0])
+    with zarr.config.set(config):
+        assert same_bits(found[3:5, 7:20], FIRST[3:5, 7:20])
+        server.ranges()
+        past[0] = max(0, limit - 1)
+        assert same_bits(found[3:5, 7:20], FIRST[3:5, 7:20])
+        assert (len(server.ranges()) == 1) == (limit > 0)
+        server.files["image"] = hdus[1]
+        past[0] = limit
+        assert same_bits(found[3:5, 7:20], SECOND[3:5, 7:20])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork()")
+def test_fork_while_an_index_is_read(tmp_path):
+    """A child does not wait for what a thread of its parent was about to read."""
+    folder(tmp_path, fc.encode_image(FIRST))
+    done = subprocess.run([sys.executable, "-c", FORK, tmp_path], capture_output=True, text=True,
+                          timeout=60)  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+FORK = """
+import asyncio, os, sys, threading, time, warnings
+import zarr
+from zarr.storage import LocalStore
+warnings.simplefilter("ignore")  # of Python: a process with threads that forks
+
+class Slow(LocalStore):
+    seconds, begun = 0, threading.Event()
+
+    async def get(self, key, prototype=None, byte_range=None):
+        if Slow.seconds:
+            Slow.begun.set()
+            await asyncio.sleep(Slow.seconds)
+        return await super().get(key, prototype, byte_range)
+
+array = zarr.open_array(Slow(sys.argv[1], read_only=True), mode="r", zarr_format=3)
+Slow.seconds = 2
+reader = threading.Thread(target=lambda: array[3:5, 7:20])
+reader.start()
+Slow.begun.wait()
+child = os.fork()
+if child == 0:
+    Slow.seconds = 0
+    array[3:5, 7:20]
+    os._exit(0)
+for _ in range(200):
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended:
+        reader.join()
+        sys.exit(os.waitstatus_to_exitcode(status))
+    time.sleep(0.1)
+os.kill(child, 9)
+sys.exit("the child waits for ever")
+"""
 
 
 def test_writable_store_is_read_afresh(tmp_path):
@@ -549,11 +758,31 @@ def test_checked_references_without_zarr(quantized, tmp_path):
     start, nbytes = place(path)
     fs = fsspec.filesystem("fitsref", fo=refs, remote_protocol="file", recheck=0)
     key = "SCI/c/0/0"
-    assert fs.cat(key) == quantized[start : start + nbytes]
+    for same in (key, f"fitsref://{key}"):
+        assert fs.cat(same) == quantized[start : start + nbytes]
     assert fs.cat_file(key, 3, 9) == quantized[start + 3 : start + 9]
     with fs.open(key) as file:
         assert file.read(8) == b"XTENSION"
     path.write_bytes(quantized + b"more")
     for read in (fs.cat, fs.cat_file, fs.open):
-        with pytest.raises(OSError, match="found size"):
-            read(key)
+        for same in (key, f"fitsref://{key}"):
+            with pytest.raises(OSError, match="found size"):
+                read(same)
+    with pytest.raises(OSError, match="found size"):
+        fs.cat(["zarr.json", f"fitsref://{key}"])
+
+
+def test_checks_do_not_outlive_their_event_loop(quantized, tmp_path):
+    import fsspec
+
+    path = tmp_path / "image.fits"
+    path.write_bytes(quantized)
+    refs = recorded(references(str(path), path), str(path), size=len(quantized))
+    fs = fsspec.filesystem("fitsref", fo=refs, remote_protocol="file", asynchronous=True)
+    for _ in range(3):
+        assert asyncio.run(fs._cat_file("SCI/c/0/0", 0, 8)) == b"XTENSION"
+        gc.collect()
+        assert len(fs._checks) == 0
+    path.write_bytes(quantized + b"more")
+    with pytest.raises(OSError, match="found size"):
+        asyncio.run(fs._cat_file("SCI/c/0/0", 0, 8))

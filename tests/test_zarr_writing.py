@@ -288,6 +288,26 @@ def test_codec_that_cannot_hold_the_pixels(pipeline):
         written[...] = np.full((40, 60), -5, "i4")
 
 
+@pytest.mark.parametrize(
+    "settings, dtype, message",
+    [
+        ({"tile_shape": (1, 60), "encode": {"compression": "HCOMPRESS_1"}}, "i2",
+         "HCOMPRESS_1 tiles of shape .*, wanted two axes longer than 1"),
+        ({"tile_shape": (18, 60), "encode": {"compression": "HCOMPRESS_1"}}, "i2",
+         "with 4 pixels or more in every tile"),
+        ({"encode": {"compression": "RICE_1"}}, "f4", "RICE_1 cannot hold float32 pixels"),
+        ({"encode": {"quantize": fc.Quantize()}}, "i2", "quantize is for floats"),
+        ({"tile_shape": (1, 1, 20, 60), "encode": {}}, "i2", "wanted 2 positive lengths"),
+    ],
+)  # fmt: skip
+def test_chunks_that_cannot_be_encoded(settings, dtype, message):
+    """They are refused before there is an array that nobody can write to."""
+    store = MemoryStore()
+    with pytest.raises(fc.EncodeError, match=message):
+        create(FitsTiled(**settings), (40, 60), (20, 60), dtype, store)
+    assert not store._store_dict
+
+
 def test_options_are_a_function():
     with pytest.raises(TypeError, match="tile_options is a function"):
         FitsTiled(tile_options={"level": 3})

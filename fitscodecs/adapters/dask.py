@@ -14,7 +14,7 @@ from dask.utils import parse_bytes
 
 from ..grid import block_shape, times_decoded
 from ..references import target_facts
-from ..source import BytesSource, FileSource, UrlSource
+from ..source import BytesSource, FileSource, InflatedSource, UrlSource
 from ..threads import THREADS
 
 __all__ = ["dask_array"]
@@ -56,16 +56,20 @@ class ImagePixels:
 
     def check(self):
         """Raise if the file that was opened again is not the one that the array is of."""
-        if not self.checked and facts_of(self.image) != self.facts:
+        source = self.image._source
+        changed = isinstance(source, FileSource) and source.overwritten
+        if changed or (not self.checked and facts_of(self.image) != self.facts):
             raise OSError(f"{self.image!r}: the file has changed since the dask array was made")
         self.checked = True
 
     def __reduce__(self):
-        return ImagePixels, (self.image, self.facts, "content" in self.facts)
+        source = self.image._source
+        sent = isinstance(source, BytesSource) and not isinstance(source, InflatedSource)
+        return ImagePixels, (self.image, self.facts, sent)
 
     def __dask_tokenize__(self):
         image = self.image
-        return type(self).__name__, self.facts, image.hdu.index, image.scaled
+        return type(self).__name__, self.facts, number_of(image), image.hdu.index, image.scaled
 
 
 def facts_of(image):
@@ -74,12 +78,19 @@ def facts_of(image):
     if isinstance(source, BytesSource):
         return {"content": dask.base.tokenize(bytes(source.whole))}
     if isinstance(source, FileSource):
-        return {"path": os.path.abspath(source.path), **target_facts(source)}
+        ns = source.opened.st_mtime_ns  # exactly, as the text is not
+        return {"path": os.path.abspath(source.path), "mtime_ns": ns, **target_facts(source)}
     if isinstance(source, UrlSource):
         facts = {"url": source.url, **target_facts(source)}
         if facts.keys() & {"etag", "modified"}:
             return facts
     return {"content": uuid.uuid4().hex}  # nothing tells
+
+
+def number_of(image):
+    """What tells a local file from one of its name, size and time; a worker may have a copy."""
+    opened = getattr(image._source, "opened", None)
+    return opened and opened.st_ino
 
 
 def allotted_threads():

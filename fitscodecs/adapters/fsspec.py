@@ -3,7 +3,10 @@
 
 import asyncio
 import json
+import math
 import time
+from functools import partial
+from weakref import WeakKeyDictionary
 
 from fsspec.asyn import sync
 from fsspec.core import split_protocol
@@ -67,7 +70,7 @@ class CheckedReferences(ReferenceFileSystem):
             raise ValueError(f"found no attribute {ATTRIBUTE} in the root group of the references, "
                              "wanted it, or targets")  # fmt: skip
         self.recheck = float(recheck)
-        self._checks = {}  # (event loop, url): when a comparison began, and its task
+        self._checks = WeakKeyDictionary()  # event loop: {url: (when it was begun, task or None)}
 
     def _recorded(self):
         """What the attributes of the root group say of the files."""
@@ -88,12 +91,15 @@ class CheckedReferences(ReferenceFileSystem):
         url, _, _ = self._cat_common(self._strip_protocol(path))
         if isinstance(url, bytes):
             return
-        key = id(asyncio.get_running_loop()), url
-        began, task = self._checks.get(key, (0, None))
-        if task is None or time.monotonic() - began > self.recheck or failed(task):
+        checks = self._checks.setdefault(asyncio.get_running_loop(), {})
+        now = time.monotonic()
+        began, task = checks.get(url, (-math.inf, None))
+        if now - began > self.recheck:
             task = asyncio.ensure_future(self._compare(url))
-            self._checks[key] = time.monotonic(), task
-        await asyncio.shield(task)
+            checks[url] = now, task
+            task.add_done_callback(partial(settle, checks, url))
+        if task is not None:
+            await asyncio.shield(task)
 
     async def _compare(self, url):
         recorded = self.targets.get(url)
@@ -128,7 +134,7 @@ class CheckedReferences(ReferenceFileSystem):
     def cat(self, path, recursive=False, on_error="raise", **kwargs):
         """The bytes of one key or several, after a comparison of the files that hold them."""
         for one in [path] if isinstance(path, str) else path:
-            if one in self.references:
+            if self._strip_protocol(one) in self.references:
                 self._check_sync(one)
         return super().cat(path, recursive=recursive, on_error=on_error, **kwargs)
 
@@ -137,8 +143,14 @@ class CheckedReferences(ReferenceFileSystem):
         return super()._open(path, *args, **kwargs)
 
 
-def failed(task):
-    return task.done() and (task.cancelled() or task.exception() is not None)
+def settle(checks, url, task):
+    """Note that a comparison has ended well, or forget it. The task would keep its loop alive."""
+    began, latest = checks.get(url, (None, None))
+    if latest is task:
+        if task.cancelled() or task.exception() is not None:
+            del checks[url]
+        else:
+            checks[url] = began, None
 
 
 def facts(info):

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from ..errors import DecodeError
+from ..errors import DecodeError, EncodeError
 
-__all__ = ["allocate", "as_array", "as_bytes", "contiguous", "deliver", "receive"]
+__all__ = ["allocate", "as_array", "as_bytes", "check_memory", "contiguous", "deliver", "receive"]
 
 
 def as_array(buf):
@@ -27,14 +27,39 @@ def contiguous(array, dtype):
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def receive(out, dtype, shape, where):
-    """An array to decode into, and the array to return: the memory of `out`, if it is given.
+def check_memory(array, dtype, where):
+    """EncodeError for an array whose bytes would not be the bytes that decoding gives.
 
-    The two differ when the memory of `out` is not aligned for `dtype`.
+    For callers who know an array by its bytes, as arrays of zarr's format 2 do.
+
+    Parameters
+    ----------
+    array : ndarray
+    dtype : dtype
+        That decoded pixels will have.
+    where : str
     """
+    if array.flags.f_contiguous and not array.flags.c_contiguous:
+        raise EncodeError(
+            f"{where}: found an array in Fortran order, wanted C order, in which pixels come back"
+        )
+    if array.dtype != dtype:
+        raise EncodeError(
+            f"{where}: found pixels of type {array.dtype.str}, wanted {dtype.str}, as which they "
+            "would come back; FitsTile keeps the type, and a context or a TiledHDU may say it"
+        )
+
+
+def receive(out, dtype, shape, where):
+    """An array to decode into, native, and the array to return: the memory of `out`, if given.
+
+    The two differ where the memory is not aligned or the result is not of native byte order. An
+    `out` that is typed as the pixels are is filled in its own byte order.
+    """
+    native = dtype.newbyteorder("=")
     if out is None:
-        array = allocate(shape, dtype, where)
-        return array, array
+        array = allocate(shape, native, where)
+        return array, (array if dtype.isnative else allocate(shape, dtype, where))
     view = memoryview(out)
     wanted = dtype.itemsize * math.prod(shape)
     if view.readonly or not view.contiguous:
@@ -46,9 +71,17 @@ def receive(out, dtype, shape, where):
             raise DecodeError(
                 f"{where}: out in Fortran order has shape {view.shape}, wanted {tuple(shape)}"
             )
-        return np.empty(shape, dtype), np.asarray(view).view(dtype)
-    array = np.frombuffer(view.cast("B"), np.uint8).view(dtype).reshape(shape)
-    return (array if array.flags.aligned else np.empty(shape, dtype)), array
+        return np.empty(shape, native), np.asarray(view).view(typed(view, dtype))
+    array = np.frombuffer(view.cast("B"), np.uint8).view(typed(view, dtype)).reshape(shape)
+    return (
+        array if array.flags.aligned and array.dtype.isnative else np.empty(shape, native)
+    ), array
+
+
+def typed(view, dtype):
+    """The type in the byte order of memory that is typed so, else as it is."""
+    own = np.asarray(view).dtype
+    return own if own.newbyteorder("=") == dtype.newbyteorder("=") else dtype
 
 
 def deliver(work, target):

@@ -11,7 +11,8 @@ offset bytes    content
 5      3        length of the description
 8      that     description: a JSON object in UTF-8, with the keys ``context`` (the tile, see
                 `DecodeContext.to_dict`), ``compression`` (configuration of the codec of the
-                stream) and ``quantize`` (configuration, or null if the pixels are not quantized)
+                stream) and ``quantize`` (configuration, or null if the pixels are not quantized);
+                and ``byteorder``, "big", if that is the order of the pixels to give back
 ...    the rest the stream, exactly as it would stand in the heap of a FITS file
 ====== ======== ==========================================================================
 """
@@ -26,7 +27,7 @@ from ..context import DecodeContext, current_context
 from ..errors import DecodeError, EncodeError, NotQuantizable
 from ..scaling import from_stored, stored_dtype, to_stored
 from .base import Codec, TileCodec
-from .buffers import as_array, as_bytes, contiguous, deliver, receive
+from .buffers import as_array, as_bytes, check_memory, contiguous, deliver, receive
 from .gzip import Gzip1, Gzip2
 from .options import options_of
 from .quantize import Quantize
@@ -64,7 +65,7 @@ class FitsTile(Codec):
 
     What a plain zarr array or numcodecs user wants, above all for floats: scale, zero point and
     null integer of the tile travel with its bytes. `encode` takes any type that FITS holds and
-    `decode` gives it back.
+    `decode` gives it back, in its byte order if it was encoded without a context.
 
     Parameters
     ----------
@@ -113,7 +114,8 @@ class FitsTile(Codec):
         Parameters
         ----------
         buf : buffer
-            Pixels of a type that FITS holds, of either byte order.
+            Pixels of a type that FITS holds, of either byte order. Without a context they are
+            in C order, and the frame keeps their byte order.
         context : DecodeContext, optional
             The tile; its row selects the dither values. It is not changed.
 
@@ -132,20 +134,24 @@ class FitsTile(Codec):
             raise EncodeError(
                 f"FitsTile: {array.size} pixels of type {array.dtype}, wanted a type of FITS"
             )
+        context, byteorder = context or current_context(), None
+        if context is None:
+            check_memory(array, array.dtype, "FitsTile")
+            context, byteorder = DecodeContext(), array.dtype.str[0]
         pixels = contiguous(array, array.dtype.newbyteorder("="))
-        context = context or current_context() or DecodeContext()
         shape = context.shape or self.tile_shape or pixels.shape
         tile = DecodeContext(row=context.row, shape=shape, dtype=pixels.dtype)
         if tile.npixels != pixels.size:
             raise EncodeError(f"FitsTile: {pixels.size} pixels, wanted {tile.npixels}")
         quantize, compression, stream = self._compress(pixels, tile)
-        description = json.dumps(
-            {
-                "context": tile.to_dict(),
-                "compression": compression.get_config(),
-                "quantize": quantize and quantize.get_config(),
-            }
-        ).encode()
+        parts = {
+            "context": tile.to_dict(),
+            "compression": compression.get_config(),
+            "quantize": quantize and quantize.get_config(),
+        }
+        if byteorder == ">":
+            parts["byteorder"] = "big"
+        description = json.dumps(parts).encode()
         return memoryview(
             MAGIC
             + bytes([VERSION])
@@ -173,7 +179,8 @@ class FitsTile(Codec):
             if stored.dtype.kind != "f":
                 raise EncodeError(f"{compression.zcmptype[0]} cannot hold {pixels.dtype}")
             tile.column, compression = "GZIP_COMPRESSED_DATA", Gzip1()
-        return quantize, compression, compression.encode(stored)
+        place = DecodeContext(row=tile.row, shape=tile.shape)
+        return quantize, compression, compression.encode(stored, context=place)
 
     def _compression(self, stored):
         if self.compression is not None:
@@ -192,14 +199,16 @@ class FitsTile(Codec):
         buf : buffer
             A frame, as `encode` gives it.
         out : writable contiguous buffer, optional
-            Memory of exactly the right number of bytes for the result.
+            Memory of exactly the right number of bytes for the result. If it is typed as the
+            pixels are, its byte order is the one that is given.
         context : DecodeContext, optional
             If it has a shape, the frame's must be the same.
 
         Returns
         -------
         memoryview
-            Pixels of the type that was encoded, native, with the shape of the tile.
+            Pixels of the type that was encoded, in the byte order that the frame tells, with the
+            shape of the tile.
 
         Raises
         ------
@@ -207,13 +216,13 @@ class FitsTile(Codec):
             If the frame is damaged, of another version, or of another shape.
         """
         stream = as_bytes(buf)
-        tile, compression, quantize, start = self._open(stream)
+        tile, compression, quantize, byteorder, start = self._open(stream)
         context = context or current_context()
         if context is not None and context.shape not in (None, tile.shape):
             raise DecodeError(f"FitsTile: tile of shape {tile.shape}, wanted {context.shape}")
         dtype = np.dtype(tile.dtype)
         place = f"FitsTile tile {tile.row}"
-        work, target = receive(out, dtype, tile.shape, place)
+        work, target = receive(out, dtype.newbyteorder(byteorder), tile.shape, place)
         stored = DecodeContext(
             row=tile.row,
             shape=tile.shape,
@@ -233,7 +242,7 @@ class FitsTile(Codec):
         return deliver(work, target)
 
     def _open(self, frame):
-        """Context, codec, quantizer and start of the stream of a frame."""
+        """Context, codec, quantizer, byte order of the pixels and start of the stream."""
         head = frame[:HEAD_NBYTES].tobytes()
         if len(head) < HEAD_NBYTES or head[:4] != MAGIC:
             raise DecodeError(f"FitsTile: frame starts with {head[:4]!r}, wanted {MAGIC!r}")
@@ -247,6 +256,7 @@ class FitsTile(Codec):
             tile = DecodeContext.from_dict(description["context"])
             compression = configured(description["compression"], TileCodec.listed)
             quantize = configured(description["quantize"], [Quantize])
+            byteorder = {"little": "<", "big": ">"}[description.get("byteorder", "little")]
             complete = (
                 tile.shape is not None
                 and tile.dtype.name in FITS_TYPES
@@ -267,4 +277,4 @@ class FitsTile(Codec):
             raise DecodeError(f"FitsTile: description of the frame: {error}") from error
         if not complete:
             raise DecodeError("FitsTile: description of the frame is not complete")
-        return tile, compression, quantize, start
+        return tile, compression, quantize, byteorder, start

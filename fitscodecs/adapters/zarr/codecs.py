@@ -98,6 +98,7 @@ class Wrapper:
         if pixels.shape != spec.shape:
             raise DecodeError(f"{self.name}: found pixels of shape {pixels.shape}, "
                               f"wanted the chunk's {spec.shape}")  # fmt: skip
+        pixels = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
         cast = pixels.astype(context.dtype, copy=False)
         kinds = {pixels.dtype.kind, cast.dtype.kind}
         if cast is not pixels and ("f" in kinds or not np.array_equal(cast, pixels)):

@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 from zarr.abc.store import RangeByteRequest
 from zarr.core.config import config
 
+from ...threads import start_anew_in_children
+
 __all__ = ["Missing", "Requests", "fetch_sync"]
 
 
@@ -26,6 +28,11 @@ class Requests:
     """Reads ranges in coroutines; all readers of an event loop share its number of requests."""
 
     def __init__(self):
+        self.forget()
+        start_anew_in_children(self)
+
+    def forget(self):
+        """Start anew, without event loops."""
         self._semaphores = WeakKeyDictionary()
         self._lock = threading.Lock()
 

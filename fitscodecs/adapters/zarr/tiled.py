@@ -49,14 +49,18 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     Notes
     -----
     The shape of a chunk is that of the image, with any number of axes of length 1 in front.
-    A chunk that is not there is filled with the fill value of the array. Indexes of chunks are
-    kept in memory for stores that are opened read-only and for references, up to 64 MB.
+    A chunk that is not there is filled with the fill value of the array.
+
+    For stores that are opened read-only and for references, indexes of chunks are kept in memory,
+    up to 64 MB: of local files while they are the same, of remote ones for as many seconds as the
+    setting ``fitscodecs.index_seconds`` of zarr says, by default 60.
 
     A header that is not that of an image of the array's type and shape is a `HeaderError`. Where
     the store tells the length of a chunk (references, and every chunk that is read whole), so is
-    a header of an HDU of another length: this detects a file that was replaced, unless by one
-    whose HDU has the same place, length, type and shape. ``CheckedReferences`` of
-    `fitscodecs.adapters.fsspec` compares the size and ETag of files as well.
+    a header of an HDU of another length. This detects a file that was replaced when a header is
+    read, unless by one whose HDU has the same place, length, type and shape, which is read as it
+    is; a remote file that is replaced while its index is kept is not detected so.
+    ``CheckedReferences`` of `fitscodecs.adapters.fsspec` compares the size and ETag of files.
 
     Examples
     --------
@@ -112,14 +116,14 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return {"name": CODEC_NAME, "configuration": self.format.to_config()}
 
     def validate(self, *, shape, dtype, chunk_grid):
-        """Raise for an array that no FITS image can be a chunk of."""
+        """Raise for an array whose chunks can be no FITS images, or none as `encode` says."""
         if not shape:
             raise ValueError(f"{CODEC_NAME}: found an array without axes, wanted 1 or more")
         dtype = native_dtype(dtype)
         if dtype.kind not in "iuf" or dtype.itemsize not in (1, 2, 4, 8) or dtype == np.float16:
             raise ValueError(f"{CODEC_NAME}: found an array of {dtype}, wanted a type of FITS "
                              "images: integers of 8 to 64 bits, float32, float64")  # fmt: skip
-        self.format.check_encodes(dtype)
+        self.format.check_encodes(dtype, getattr(chunk_grid, "chunk_shape", None))
 
     def compute_encoded_size(self, input_byte_length, chunk_spec):
         """Not known before encoding."""
