@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fitscodecs as fc
+from fitscodecs.atomic import replacing_folder
 from fitscodecs.cli import main
 from tests.conftest import same_bits
 from tests.folder_server import FolderServer
@@ -313,3 +314,51 @@ def test_check_of_other_things(tmp_path, capsys):
         assert message in capsys.readouterr().err
     assert run("--check", os.path.join(tmp_path, "none.json")) == 1
     assert "none.json" in capsys.readouterr().err
+
+
+def test_kept_numbers_are_not_changed(tmp_path):
+    """Integers that no type of numpy holds together with others become text."""
+    cases = {
+        "BIG": (2**53 + 1, None, 2**53 + 3),
+        "HUGE": (2**64 - 1, 0, 1),
+        "MIXED": (2**64 - 1, -1, 1),
+        "SMALL": (1, None, 3),
+    }
+    for i in range(3):
+        cards = [("EXTNAME", "SCI")] + [(k, v[i]) for k, v in cases.items() if v[i] is not None]
+        write_compressed(tmp_path / f"{i}.fits", np.zeros((2, 3), "i2"), fc.Rice1(bytepix=2),
+                         (1, 3), cards)  # fmt: skip
+    out = tmp_path / "o.json"
+    keep = [word for keyword in cases for word in ("--keep", keyword)]
+    assert (
+        run(*(tmp_path / f"{i}.fits" for i in range(3)), "-o", out, "--new-axis", "t", *keep) == 0
+    )
+    group = open_references(out)
+    assert list(group["BIG"][:]) == ["9007199254740993", "", "9007199254740995"]
+    assert group["HUGE"][:].tolist() == [2**64 - 1, 0, 1]
+    assert list(group["MIXED"][:]) == ["18446744073709551615", "-1", "1"]
+    assert group["SMALL"][:].tolist()[::2] == [1, 3]
+
+
+def test_folders_are_not_replaced_unasked(tmp_path):
+    """What appears while a folder is made stays."""
+    target = tmp_path / "o.parquet"
+    with pytest.raises(FileExistsError, match="exists"):  # noqa: SIM117
+        with replacing_folder(target, False, ".zmetadata", "folder of references") as new:
+            os.mkdir(new)
+            target.mkdir()
+            (target / "precious").touch()
+    assert [path.name for path in target.iterdir()] == ["precious"]
+    assert [path.name for path in tmp_path.iterdir()] == ["o.parquet"]
+
+
+def test_folders_come_back(tmp_path, monkeypatch):
+    """If the new one cannot take its place, the old one is there."""
+    target = tmp_path / "o.parquet"
+    target.mkdir()
+    (target / ".zmetadata").touch()
+    monkeypatch.setattr(os, "rename", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117
+        with replacing_folder(target, True, ".zmetadata", "folder of references") as new:
+            os.mkdir(new)
+    assert [path.name for path in target.iterdir()] == [".zmetadata"]

@@ -2,6 +2,7 @@
 """xarray: datasets of references and stores of FITS images, in blocks of whole tiles."""
 
 import math
+import operator
 import os
 import uuid
 import warnings
@@ -43,12 +44,13 @@ def open_dataset(
         References as a JSON file, a folder of Parquet files, or a mapping; or what ``open_zarr``
         takes: a folder, a URL, a store such as a ``ManifestStore``. Of a repository it is the
         branch ``main``.
-    chunks : str, dict or None
+    chunks : str, int, dict or None
         ``"auto"``: blocks of whole tiles, as many as fit into dask's ``array.chunk-size``; so does
         a size such as ``"64MiB"``. Blocks stay within one HDU unless whole ones fit. ``"tiles"``:
-        single tiles. A dictionary has a length, -1, ``"auto"`` or ``"tiles"`` for each dimension,
-        ``"auto"`` where it has none. Blocks that cut tiles are warned of. None: no dask;
-        selections are read when they are made.
+        single tiles. A number is a length along every dimension, -1 all of it. A dictionary has
+        a length or a tuple of lengths, -1 or None for all, ``"auto"`` or ``"tiles"`` for each
+        dimension, ``"auto"`` where it has none. Blocks that cut tiles are warned of. None: no
+        dask; selections are read when they are made.
     group : str, optional
         Path of a group in the store.
     storage_options : dict, optional
@@ -99,11 +101,16 @@ def store_of(target, storage_options, checked):
     if hasattr(target, "readonly_session"):
         target = target.readonly_session("main")
     if hasattr(target, "store") and hasattr(target, "snapshot_id"):
-        target = target.store
+        return target.store, None, storage_options  # which compares files by itself
     if isinstance(target, os.PathLike):
         target = os.fspath(target)
     if isinstance(target, Mapping) or (isinstance(target, str) and holds_references(target)):
         return *reference_store(target, storage_options or {}, checked), None
+    if checked:
+        raise ValueError(
+            f"checked=True with {target!r}, wanted references: other stores do not know what "
+            "files were"
+        )
     return target, None, storage_options
 
 
@@ -148,7 +155,10 @@ def parquet_urls(mapper):
     """The first URL of each array of Parquet references."""
     import pandas as pd
 
-    for path in mapper.fs.glob(f"{mapper.root}/*/refs.0.parq"):
+    for folder in mapper.fs.ls(mapper.root, detail=False):
+        path = f"{folder}/refs.0.parq"
+        if not mapper.fs.exists(path):
+            continue
         with mapper.fs.open(path) as file:
             column = pd.read_parquet(file, columns=["path"])["path"].dropna()
         yield from map(str, column[:1])
@@ -222,8 +232,10 @@ def blocks_of(chunks, data, grains):
     limit = parse_bytes(dask.config.get("array.chunk-size"))
     if isinstance(chunks, str) and chunks not in ("auto", "tiles"):
         limit, chunks = parse_bytes(chunks), "auto"
-    if isinstance(chunks, str):
+    if isinstance(chunks, str) or hasattr(chunks, "__index__"):
         chunks = dict.fromkeys(data.sizes, chunks)
+    elif not isinstance(chunks, Mapping):
+        raise TypeError(f"chunks {chunks!r}, wanted 'auto', 'tiles', a size, a number or a dict")
     elif unknown := set(chunks) - set(data.sizes):
         raise ValueError(f"found chunks for {', '.join(map(str, unknown))}, "
                          f"wanted some of {', '.join(map(str, data.sizes))}")  # fmt: skip
@@ -236,7 +248,7 @@ def blocks_of(chunks, data, grains):
         if length == "tiles":
             lengths[dim] = common["tile"][dim]
         elif length != "auto":
-            lengths[dim] = data.sizes[dim] if length == -1 else length
+            lengths[dim] = checked_length(dim, length, data.sizes[dim])
     npixels = limit // max([1, *(grain.itemsize for grain in grains.values())])
     for grain in sorted(grains.values(), key=lambda g: math.prod(g.shape), reverse=True):
         free = [dim for dim in grain.dims if dim not in lengths]
@@ -248,6 +260,20 @@ def blocks_of(chunks, data, grains):
             block = block_shape(sizes, stored, npixels // max(1, int(fixed)))
         lengths |= zip(free, block, strict=True)
     return lengths
+
+
+def checked_length(dim, length, size):
+    """A length of blocks, or a tuple of lengths, that fits a dimension."""
+    if length is None or (isinstance(length, int) and length == -1):
+        return size
+    many = isinstance(length, (tuple, list))
+    lengths = list(length) if many else [length]
+    wanted = "a number from 1, -1, None, 'auto', 'tiles', or lengths that make up the dimension"
+    if not all(hasattr(n, "__index__") and not isinstance(n, bool) and n > 0 for n in lengths):
+        raise ValueError(f"chunks {length!r} for {dim}, wanted {wanted}")
+    if many and sum(lengths) != size:
+        raise ValueError(f"chunks {length!r} for {dim} of length {size}, wanted {wanted}")
+    return tuple(lengths) if many else operator.index(length)
 
 
 def common_length(dim, piece, grains, data):

@@ -39,7 +39,8 @@ def run(args):
     array = opened(args.array, args.storage_options)
     if not os.path.isdir(args.output):
         raise CommandError(f"{args.output} is no folder to write to")
-    stem = os.path.basename(args.array.rstrip("/")).removesuffix(".zarr") or "chunk"
+    whole = args.array if "://" in args.array else os.path.abspath(args.array)
+    stem = os.path.basename(whole.rstrip("/")).removesuffix(".zarr") or "chunk"
     written = missing = 0
     try:
         for position, file in chunk_files(array):
