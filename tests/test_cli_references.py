@@ -120,6 +120,22 @@ def test_icechunk(night, tmp_path, capsys):
     assert "6 files unchanged" in capsys.readouterr().out
 
 
+def test_icechunk_says_what_is_wrong(night, tmp_path, capsys, monkeypatch):
+    icechunk = pytest.importorskip("icechunk", reason="icechunk keeps repositories of references")
+    from fitscodecs.adapters import icechunk as adapter
+
+    (tmp_path / "mine.icechunk").mkdir()
+    assert run("--check", tmp_path / "mine.icechunk") == 1
+    assert "is no icechunk repository" in capsys.readouterr().err
+
+    def fail(*args, **kwargs):
+        raise icechunk.IcechunkError("a wall\nof text")
+
+    monkeypatch.setattr(adapter, "write_icechunk", fail)
+    assert run(night, "-o", tmp_path / "a.icechunk") == 1
+    assert "a.icechunk: a wall of text\n" in capsys.readouterr().err
+
+
 def test_choices(tmp_path, capsys):
     array = sample("int16", (4, 5))
     path = tmp_path / "a.fits"
@@ -206,7 +222,8 @@ def test_nothing_is_written_of_nothing(tmp_path, capsys):
         (["a.fits", "-o", "x.json", "--storage-options", "[]"], "is no dictionary"),
         (["a.fits", "-o", "x.json", "--axis", "y", "--new-axis", "t"], "not allowed with"),
         (["a.fits", "-o", "x.parquet", "--groups"], "--groups is none of Parquet"),
-        (["a.fits", "-o", "x.icechunk", "--zarr-format", "2"], "none of icechunk"),
+        (["a.fits", "-o", "x.icechunk", "--zarr-format", "2"], "icechunk has the format 3 alone"),
+        (["ftp://h/a.fits", "-o", "x.icechunk"], "x.icechunk: no icechunk store for ftp://"),
         (["--check", "x.json", "-o", "y.json"], "goes without --output"),
         (["a.fits", "-o", "x.json", "-j", "0"], "no number above 0"),
         (["a.fits", "-o", "none/x.json"], "no folder to write to"),

@@ -316,6 +316,39 @@ def test_icechunk_over_http(tmp_path, icechunk):
             array[100:110, 50:60]
 
 
+@pytest.mark.parametrize("name", ["a b", "50%", "a%20b", "\u00e4\u2192", "a#b?c", "a[b"])
+def test_icechunk_names(name, tmp_path, icechunk):
+    from fitscodecs.adapters.icechunk import open_repository, write_icechunk
+
+    (tmp_path / name).mkdir()
+    array = sample("int16", (6, 8))
+    path = write_compressed(tmp_path / name / f"{name}.fits", array, fc.Rice1(bytepix=2), (1, 8))
+    write_icechunk(describe_file(path).group, tmp_path / f"{name}.icechunk")
+    store = open_repository(tmp_path / f"{name}.icechunk").readonly_session("main").store
+    assert same_bits(zarr.open_group(store, mode="r", zarr_format=3)["1"][...], array)
+
+
+@pytest.mark.parametrize("name", ["a\tb.fits", "a\nb.fits"])
+def test_icechunk_refuses_names(name, tmp_path, icechunk):
+    from fitscodecs.adapters.icechunk import write_icechunk
+
+    path = write_compressed(tmp_path / name, sample("int16", (6, 8)), fc.Rice1(bytepix=2), (1, 8))
+    with pytest.raises(ValueError, match="wanted a name of Unicode without tabs"):
+        write_icechunk(describe_file(path).group, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_no_repository(tmp_path, icechunk):
+    from fitscodecs.adapters.icechunk import open_repository
+
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match="nosuch"):
+        open_repository(tmp_path / "nosuch")
+    with pytest.raises(ValueError, match=r"a\.json is no icechunk repository"):
+        open_repository(tmp_path / "a.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
 def test_containers(icechunk):
     from fitscodecs.adapters.icechunk import containers_of
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from ..references import ALL, CONCURRENCY, changed_targets
 from .failures import CommandError, each_file, one_line
-from .jobs import found, positive
+from .jobs import found, is_url, positive
 from .options import add_hdu
 from .output import refuse_target
 from .report import counted, size_name
@@ -129,6 +129,7 @@ def run(args):
     files = [file for file, _ in found(names, SUFFIXES, args.recursive)]
     if not files:
         args.usage_error("no FILE")
+    refuse_places(args, files)
     began = time.perf_counter()
     extension = ALL if args.hdu is None else args.hdu
     describe = Describe(extension, not args.unscaled, args.storage_options)
@@ -172,13 +173,8 @@ def writer(args):
     what = kind(args.output)
     if what == "icechunk":
         if args.zarr_format == 2:
-            args.usage_error("--zarr-format 2 is none of icechunk")
-        from ..adapters.icechunk import quiet, write_icechunk
-
-        quiet()
-        return lambda group: write_icechunk(
-            group, args.output, overwrite=args.overwrite, storage_options=args.storage_options
-        )
+            args.usage_error("--zarr-format 2: icechunk has the format 3 alone")
+        return to_icechunk(args)
     if what == "parquet" and args.groups:
         args.usage_error("--groups is none of Parquet: say .json or .icechunk")
     from ..adapters.kerchunk import parquet_engine, write_json, write_parquet
@@ -189,6 +185,39 @@ def writer(args):
     return lambda group: write(
         group, args.output, zarr_format=args.zarr_format, overwrite=args.overwrite
     )
+
+
+def to_icechunk(args):
+    """A function that writes a group to icechunk."""
+    from icechunk import IcechunkError
+
+    from ..adapters.icechunk import quiet, write_icechunk
+
+    quiet()
+
+    def write(group):
+        try:
+            write_icechunk(group, args.output, overwrite=args.overwrite,
+                           storage_options=args.storage_options)  # fmt: skip
+        except (IcechunkError, ValueError) as error:
+            raise CommandError(f"{args.output}: {one_line(error)}") from error
+
+    return write
+
+
+def refuse_places(args, files):
+    """Raise CommandError if the format cannot refer to a file, before headers are read."""
+    if kind(args.output) != "icechunk":
+        return
+    from ..adapters.icechunk import refuse_url
+
+    for file in files:
+        if "::" in file:
+            continue  # refused in its turn, with what is wrong with it
+        try:
+            refuse_url(file if is_url(file) else os.path.abspath(file))
+        except ValueError as error:
+            raise CommandError(f"{args.output}: {error}") from error
 
 
 # ---------------------------------------------------------------------------- report
@@ -261,7 +290,10 @@ def targets_of(path):
         from ..adapters.icechunk import open_repository, quiet
 
         quiet()
-        store = open_repository(path).readonly_session("main").store
+        try:
+            store = open_repository(path).readonly_session("main").store
+        except ValueError as error:
+            raise CommandError(str(error)) from error
         attributes = dict(zarr.open_group(store, mode="r", zarr_format=3).attrs)
     else:
         attributes = attributes_of(path, what)
