@@ -3,15 +3,17 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fitscodecs as fc
 from fitscodecs.references import describe_file
-from fitscodecs.virtual import stack
+from fitscodecs.virtual import VirtualGroup, stack
 from fitscodecs.writer import PRIMARY
 from tests.conftest import same_bits
+from tests.folder_server import FolderServer
 from tests.making import plain_hdu, sample
 from tests.serving import FileServer
 
@@ -315,11 +317,45 @@ def test_names_are_found(tmp_path, name):
     assert len(open_dataset(process_file(path), chunks=None).data_vars) == 1
 
 
+# ---------------------------------------------------------------------------- groups, URLs
+
+
+def test_groups(night, tmp_path):
+    paths, pixels = night
+    groups = {name: describe_file(paths[i]).group for i, name in enumerate(["image", "cube"])}
+    write_json(VirtualGroup(groups=groups), tmp_path / "groups.json")
+    data = open_dataset(tmp_path / "groups.json", group="cube")
+    assert same_bits(data.SCI.values, pixels[1])
+    with pytest.raises(ValueError, match=r"the groups image, cube .* say group="):
+        open_dataset(tmp_path / "groups.json")
+
+
+def test_parquet_at_a_url(night, tmp_path):
+    """A variable in the references has records with an empty path; a server lists nothing."""
+    pytest.importorskip("aiohttp", reason="fsspec needs it for URLs")
+    paths, pixels = night
+    with FolderServer(tmp_path) as server:
+        group = cube([server.url(path.name) for path in paths])
+        kept = replace(group, literals={"A": (np.array(["x", "y", "z"]), ("time",))})
+        write_parquet(kept, tmp_path / "night.parquet")
+        for target in (tmp_path / "night.parquet", server.url("night.parquet")):
+            data = open_dataset(target, chunks=None)
+            assert same_bits(data.SCI.values, pixels)
+            assert data.A.values.tolist() == ["x", "y", "z"]
+
+
 # ---------------------------------------------------------------------------- what is refused
 
 
-def test_checked_needs_references(night, tmp_path):
+def test_files_are_no_references(night, tmp_path):
     paths, _ = night
+    (tmp_path / "a.json").write_text("[]")
+    for target in (paths[0], "https://example.org/a.fits.fz", tmp_path / "a.json"):
+        with pytest.raises(ValueError, match=r"found no references, wanted .*to_dask\(\)"):
+            open_dataset(target)
+
+
+def test_checked_needs_references():
     store = zarr.storage.MemoryStore()
     zarr.create_group(store)
     with pytest.raises(ValueError, match="wanted references"):

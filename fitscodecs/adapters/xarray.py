@@ -68,16 +68,17 @@ def open_dataset(
     Raises
     ------
     ValueError
-        If references are to files of several protocols.
+        If references are to files of several protocols, a file holds no references, or there are
+        groups to choose from.
     """
     target, zarr_format, storage_options = store_of(target, storage_options, checked)
     settings = {"consolidated": False, "zarr_format": zarr_format} | settings
-    with warnings.catch_warnings():
-        # Parquet references hold the documents of both formats.
-        warnings.filterwarnings("ignore", r"Object at \.z\w+ is not recognized")
-        data = xr.open_zarr(
-            target, group=group, chunks=None, storage_options=storage_options, **settings
-        )
+    data = xr.open_zarr(
+        target, group=group, chunks=None, storage_options=storage_options, **settings
+    )
+    if not data.variables and (groups := groups_of(target, group, storage_options)):
+        raise ValueError(f"found the groups {', '.join(groups)} and no arrays, wanted one of them: "
+                         "say group=")  # fmt: skip
     if chunks is None:
         return data
     grains = {
@@ -117,6 +118,8 @@ def store_of(target, storage_options, checked):
 def holds_references(path):
     """Whether a path or URL is that of references, and not of a store."""
     if "://" in path or "::" in path:
+        if path.lower().endswith((".fits", ".fit", ".fz", ".fits.gz")):
+            raise ValueError(no_references(path))
         return path.rstrip("/").endswith((".json", ".parq", ".parquet"))
     if os.path.isdir(os.path.join(path, "snapshots")):
         raise ValueError(
@@ -130,8 +133,14 @@ def holds_references(path):
 
 def reference_store(target, storage_options, checked):
     """A store over references, and its format."""
-    known = ReferenceFileSystem(target, fs={}).references
-    if hasattr(known, "zmetadata"):
+    try:
+        known = ReferenceFileSystem(target, fs={}).references
+        lazy = hasattr(known, "zmetadata")
+    except (ValueError, TypeError, AttributeError) as error:
+        if isinstance(target, Mapping):
+            raise
+        raise ValueError(no_references(target)) from error
+    if lazy:
         documents, urls = known.zmetadata, parquet_urls(known)
     else:
         documents = known
@@ -148,26 +157,69 @@ def reference_store(target, storage_options, checked):
         "fitsref" if checked else "reference", fo=target, remote_protocol=protocol,
         remote_options=options, asynchronous=True,
     )  # fmt: skip
-    return FsspecStore(files, read_only=True, path=""), 3 if "zarr.json" in documents else 2
+    zarr_format = 3 if "zarr.json" in documents else 2
+    return ReferenceStore(files, documents, zarr_format), zarr_format
+
+
+def no_references(target):
+    return (
+        f"{target}: found no references, wanted some such as `fitscodecs references` makes; "
+        "a FITS file by itself is an array with fitscodecs.open(...).to_dask()"
+    )
+
+
+class ReferenceStore(FsspecStore):
+    """References as a store that knows its arrays and groups by their documents.
+
+    Listing by fsspec would find no groups of groups in some versions of zarr, nothing in Parquet
+    references at a URL, and in others the documents of both formats.
+    """
+
+    def __init__(self, files, documents, zarr_format):
+        super().__init__(files, read_only=True, path="")
+        self.inside = {}
+        for key in documents:
+            node, _, name = key.rpartition("/")
+            if name in DOCUMENTS[zarr_format] and node:
+                folder, _, name = node.rpartition("/")
+                self.inside.setdefault(folder, {})[name] = None
+
+    async def list_dir(self, prefix):
+        """The names of arrays and groups in a group."""
+        for name in self.inside.get(prefix.strip("/"), ()):
+            yield name
+
+
+DOCUMENTS = {2: (".zarray", ".zgroup"), 3: ("zarr.json",)}
 
 
 def parquet_urls(mapper):
     """The first URL of each array of Parquet references."""
-    import pandas as pd
-
-    for folder in mapper.fs.ls(mapper.root, detail=False):
-        path = f"{folder}/refs.0.parq"
-        if not mapper.fs.exists(path):
+    for key in mapper.zmetadata:
+        name, _, document = key.rpartition("/")
+        if document != ".zarray":
             continue
-        with mapper.fs.open(path) as file:
-            column = pd.read_parquet(file, columns=["path"])["path"].dropna()
-        yield from map(str, column[:1])
+        try:
+            paths = mapper.open_refs(name, 0).get("path", ())
+        except FileNotFoundError:
+            continue
+        # Of chunks that are in the references themselves the path is empty, or none.
+        yield from next(([path] for path in paths if isinstance(path, str) and path), [])
+
+
+def groups_of(target, group, storage_options):
+    """The names of groups in a group."""
+    return list(opened_group(target, group, storage_options).group_keys())
 
 
 def array_of(target, group, name, storage_options):
     """The array of zarr that a variable is."""
+    return opened_group(target, group, storage_options)[name]
+
+
+def opened_group(target, group, storage_options):
     options = {} if storage_options is None else {"storage_options": storage_options}
-    return zarr.open_group(target, mode="r", path=group or "", **options)[name]
+    return zarr.open_group(target, mode="r", path=group or "", **options)
 
 
 # ---------------------------------------------------------------------------- blocks
