@@ -3,6 +3,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -316,6 +317,27 @@ def test_no_record(night, tmp_path, capsys):
         assert run(night, "-o", tmp_path / name, "--no-record") == 0
         assert run("--check", tmp_path / name) == 1
         assert "no fitscodecs_targets among its attributes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet", "a b.icechunk"])
+def test_check_names_what_is_not_recorded(night, tmp_path, capsys, monkeypatch, name):
+    """As of references that were combined elsewhere, with the record of one file."""
+    pytest.importorskip({"t": "fastparquet", "k": "icechunk", "n": "json"}[name[-1]])
+    from fitscodecs.cli import references
+
+    together = references.together
+
+    def with_one_record(*args):
+        group = together(*args)
+        return replace(group, targets=dict(list(group.targets.items())[:5]))
+
+    monkeypatch.setattr(references, "together", with_one_record)
+    assert run(night, "-o", tmp_path / name, "--keep", "DATE-OBS") == 0
+    capsys.readouterr()
+    assert run("--check", tmp_path / name) == 1
+    out = capsys.readouterr().out
+    assert f"{night / '5.fits.fz'}: nothing is recorded of it\n" in out
+    assert out.endswith("5 files unchanged, 1 not recorded\n")
 
 
 def test_check_of_other_things(tmp_path, capsys):

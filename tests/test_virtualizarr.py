@@ -160,6 +160,17 @@ def test_cube(night):
     assert same_bits(open_references(refs["refs"])["SCI"][...], np.concatenate(want))
 
 
+def test_checked_references(night):
+    """What is recorded of local files is what fsspec sees of them."""
+    pytest.importorskip("dask.array", reason="datasets in blocks need dask")
+    from fitscodecs.adapters.xarray import open_dataset
+
+    os.utime(night[0], ns=(0, 1_700_000_000_123_456_789))  # rounds up
+    refs = to_kerchunk(parsed(night[0]))["refs"]
+    read = open_dataset(refs, chunks=None, checked=True)["SCI"].values
+    assert same_bits(read, fc.open(night[0])[...])
+
+
 def test_mfdataset(night):
     parser = pickle.loads(pickle.dumps(FitsParser()))  # as it goes to other processes
     cube = virtualizarr.open_virtual_mfdataset(
