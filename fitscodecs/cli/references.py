@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from ..references import ALL, CONCURRENCY, changed_targets
 from .failures import CommandError, each_file, one_line
-from .jobs import found, is_url, positive
+from .jobs import found, is_url, positive, scheduler
 from .options import add_hdu
 from .output import refuse_target
 from .report import counted, size_name
@@ -64,7 +64,7 @@ def add_arguments(parser):
         help=f"files that are asked at the same time; default: {CONCURRENCY}",
     )  # fmt: skip
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS",
+        "--scheduler", type=scheduler, metavar="ADDRESS",
         help="let a dask cluster read the headers, such as tcp://host:8786",
     )  # fmt: skip
     parser.add_argument(
