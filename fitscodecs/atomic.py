@@ -77,17 +77,31 @@ def replacing_folder(path, overwrite, mark, kind):
         If there is something that must not be replaced.
     """
     path = os.fspath(path)
-    refuse_existing(path, overwrite)
-    if os.path.lexists(path) and not os.path.lexists(os.path.join(path, mark)):
-        raise FileExistsError(f"{path} is no {kind}, so it is not replaced")
+    refuse_other(path, overwrite, mark, kind)
     folder, name = os.path.split(os.path.abspath(path))
     with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as part:
         new, old = os.path.join(part, "new"), os.path.join(part, "old")
         yield new
-        if os.path.lexists(path):
+        refuse_other(path, overwrite, mark, kind)  # something may have come meanwhile
+        there = os.path.lexists(path)
+        if there:
             os.replace(path, old)
-        os.replace(new, path)
+        try:
+            os.rename(new, path)
+        except BaseException as error:
+            if there and not os.path.lexists(path):
+                os.replace(old, path)
+            if isinstance(error, OSError) and os.path.lexists(path):
+                raise FileExistsError(f"{path} exists") from error
+            raise
         shutil.rmtree(old, ignore_errors=True)
+
+
+def refuse_other(path, overwrite, mark, kind):
+    """Raise if there is something that must not be replaced by a folder of this kind."""
+    refuse_existing(path, overwrite)
+    if os.path.lexists(path) and not os.path.lexists(os.path.join(path, mark)):
+        raise FileExistsError(f"{path} is no {kind}, so it is not replaced")
 
 
 def refuse_existing(path, overwrite):

@@ -282,8 +282,12 @@ class TiledImage:
         >>> img = fc.open("m13.fits.fz")                      # doctest: +SKIP
         >>> img.to_dask().max(axis=0).compute()               # doctest: +SKIP
         """
-        from .adapters.dask import dask_array
-
+        try:
+            from .adapters.dask import dask_array
+        except ImportError as error:
+            raise ImportError(
+                "to_dask needs dask: pip install 'fitscodecs[dask]'", name=error.name
+            ) from error
         return dask_array(self, chunks)
 
     # ------------------------------------------------------------------ bytes

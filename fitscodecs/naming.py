@@ -3,14 +3,24 @@
 
 import itertools
 import operator
+import re
 
 from .errors import HeaderError
 from .header import image_structure
 
-__all__ = ["ALL", "Dims", "Names", "Wanted"]
+__all__ = ["ALL", "Dims", "Names", "Wanted", "storable"]
 
 ALL = "*"  # as an extension: every image
 AXES = "xyz"  # of NAXIS1, NAXIS2, NAXIS3; further ones are axis4, axis5 ...
+
+
+def storable(name):
+    """A name as a node of zarr can have it: one that is no path, and that zarr does not keep.
+
+    Stores take a backslash for a separator as well.
+    """
+    name = re.sub(r"[/\\\x00-\x1f\x7f]", "_", name).lstrip(".")
+    return f"HDU{name}" if name.startswith("__") else name
 
 
 class Names:
@@ -23,10 +33,8 @@ class Names:
         self.taken = set()
 
     def of(self, hdu):
-        own = hdu.name.upper().replace("/", "_").lstrip(".")
+        own = storable(hdu.name.upper())
         own = own or ("PRIMARY" if hdu.index == 0 else str(hdu.index))
-        if own.startswith("__"):
-            own = f"HDU{own}"  # zarr keeps such names for itself
         tries = itertools.chain(
             [own, f"{own}_{hdu.version}"], (f"{own}_{n}" for n in itertools.count(hdu.index))
         )

@@ -154,10 +154,8 @@ def describe_hdu(source, hdu, url, scaled, inline_threshold):
     scaling = structure.scaling
     dtype = scaling.dtype if scaled else scaling.stored_dtype
     blank = undefined_value(scaling, scaled)
-    attributes = image_attributes(hdu, scaled)
     linear = (scaling.bscale, scaling.bzero)
-    if not scaled and linear != (1, 0) and all(map(math.isfinite, linear)):
-        attributes |= {"scale_factor": scaling.bscale, "add_offset": scaling.bzero}
+    left = not scaled and linear != (1, 0) and all(map(math.isfinite, linear))
     return VirtualArray(
         shape=structure.shape,
         chunks=tuple(max(1, n) for n in structure.shape),
@@ -166,8 +164,9 @@ def describe_hdu(source, hdu, url, scaled, inline_threshold):
         fill_value=(float("nan") if dtype.kind == "f" else 0) if blank is None else blank,
         undefined=blank is not None,
         scaled=scaled,
+        linear=linear if left else None,
         tile_shape=structure.tile_shape if is_compressed(hdu.header) else None,
-        attributes=attributes,
+        attributes=image_attributes(hdu, scaled),
         places={} if 0 in structure.shape else {
             (0,) * len(structure.shape): Place(url, hdu.start, nbytes, index_nbytes, data)
         },

@@ -19,7 +19,7 @@ def image_header(raw):
     try:
         from astropy.io.fits import Header
     except ImportError as error:
-        raise ImportError("full headers need astropy: pip install fitscodecs[astropy]") from error
+        raise ImportError("full headers need astropy: pip install 'fitscodecs[astropy]'") from error
     if is_compressed(parse_header(raw)):
         raw = b"".join(restored_cards(cards_of(raw)))
     return Header.fromstring(raw.decode("latin-1"))

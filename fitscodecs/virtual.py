@@ -13,6 +13,7 @@ from .errors import FitsCodecsError
 from .header import BLOCK
 
 __all__ = [
+    "LARGEST_EXACT",
     "Place",
     "VirtualArray",
     "VirtualGroup",
@@ -24,6 +25,7 @@ __all__ = [
 
 # More is not read ahead: of the table of a large image, a cutout needs a part.
 LARGEST_INDEX_NBYTES = 2**18
+LARGEST_EXACT = 2**53  # of the integers that float64 holds without a gap
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class VirtualArray:
         Whether pixels equal to `fill_value` are undefined; those of floats are NaN anyway.
     scaled : bool
         Whether the codec is to apply BSCALE, BZERO and BLANK.
+    linear : tuple of float or None
+        BSCALE and BZERO, where applying them is left to readers.
     tile_shape : tuple of int or None
         Of the tiles; None if it differs between HDUs.
     places : dict
@@ -68,6 +72,7 @@ class VirtualArray:
     fill_value: int | float = 0
     undefined: bool = False
     scaled: bool = True
+    linear: tuple | None = None
     tile_shape: tuple | None = None
     attributes: dict = field(default_factory=dict)
     places: dict = field(default_factory=dict)
@@ -82,11 +87,24 @@ class VirtualArray:
         return min(-(-max(wanted) // BLOCK) * BLOCK, LARGEST_INDEX_NBYTES, smallest)
 
     @property
+    def masked(self):
+        """Whether readers can be told which pixels are undefined.
+
+        They compare in float64, where an integer beyond 2**53 equals its neighbours.
+        """
+        return self.undefined and abs(self.fill_value) <= LARGEST_EXACT
+
+    @property
     def all_attributes(self):
-        """Attributes, with the shape of the tiles, which helps to choose chunks."""
-        if self.tile_shape is None:
-            return dict(self.attributes)
-        return self.attributes | {"fitscodecs_tile_shape": list(self.tile_shape)}
+        """Attributes, with the scaling, and the shape of tiles, which helps to choose chunks."""
+        attributes = dict(self.attributes)
+        if self.linear is not None:
+            attributes["scale_factor"], attributes["add_offset"] = self.linear
+        if self.tile_shape is not None:
+            attributes["fitscodecs_tile_shape"] = list(self.tile_shape)
+        if self.undefined and not self.masked:
+            attributes["fitscodecs_undefined"] = self.fill_value
+        return attributes
 
     def configuration(self, hints=True):
         """Configuration of the codec.
@@ -181,6 +199,11 @@ def difference(first, other):
             found, want = getattr(array, what), getattr(wanted, what)
             if found != want:
                 return f"{name}: {what} {found}, wanted {want}"
+        if array.linear != wanted.linear:
+            found, want = (
+                "BSCALE {} and BZERO {}".format(*(a.linear or (1, 0))) for a in (array, wanted)
+            )
+            return f"{name}: {found}, wanted {want}: differing ones need scaled=True"
         if array.undefined and array.fill_value != wanted.fill_value:
             return f"{name}: undefined pixels are {array.fill_value}, wanted {wanted.fill_value}"
     return ""

@@ -39,7 +39,7 @@ def metadata_v3(array, hints=True, separator=None):
         zarr v3.
     """
     attributes = array.all_attributes
-    if array.undefined:
+    if array.masked:
         attributes["_FillValue"] = array.fill_value
     return {
         "zarr_format": 3,
@@ -62,7 +62,7 @@ def metadata_v2(array):
     Readers take the fill value of this format for undefined pixels: integers have none, unless
     BLANK gives one.
     """
-    fill = array.fill_value if array.undefined or array.dtype.kind == "f" else None
+    fill = array.fill_value if array.masked or array.dtype.kind == "f" else None
     return {
         "zarr_format": 2,
         "shape": list(array.shape),

@@ -101,9 +101,15 @@ class Handler(BaseHTTPRequestHandler):
                 file.seek(start)
                 self.wfile.write(file.read(nbytes))
 
+    def etag(self, path):
+        return self.outer.etag(path.relative_to(self.outer.folder))
+
     def changed(self, path):
         """Whether a client wants another version of the file."""
-        if self.headers.get("If-Match", "*") not in ("*", self.outer.etag(path.name)):
+        if self.headers.get("If-Match", "*") not in (
+            "*",
+            self.outer.etag(path.relative_to(self.outer.folder)),
+        ):
             return True
         since = self.headers.get("If-Unmodified-Since")
         return since is not None and (
@@ -114,7 +120,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if partial else 200)
         self.send_header("Content-Length", str(stop - start))
         self.send_header("Accept-Ranges", "bytes")
-        self.send_header("ETag", self.outer.etag(path.name))
+        self.send_header("ETag", self.etag(path))
         modified = email.utils.formatdate(path.stat().st_mtime, usegmt=True)
         self.send_header("Last-Modified", modified)
         if partial:

@@ -6,6 +6,7 @@ import io
 import math
 import os
 import pickle
+import sys
 import threading
 import warnings
 
@@ -305,3 +306,9 @@ def test_two_processes(path):
         assert (threads == 1).all()
         same = client.compute(fc.open(path.read_bytes()).to_dask()).result(60)
         assert same_bits(same, want)
+
+
+def test_dask_is_missing(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fitscodecs.adapters.dask", None)
+    with pytest.raises(ImportError, match=r"needs dask: pip install 'fitscodecs\[dask\]'"):
+        fc.open(path).to_dask()

@@ -3,16 +3,18 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fitscodecs as fc
 from fitscodecs.references import describe_file
-from fitscodecs.virtual import stack
+from fitscodecs.virtual import VirtualGroup, stack
 from fitscodecs.writer import PRIMARY
 from tests.conftest import same_bits
-from tests.making import sample
+from tests.folder_server import FolderServer
+from tests.making import plain_hdu, sample
 from tests.serving import FileServer
 
 for package in ("xarray", "zarr", "dask.array", "fsspec"):
@@ -20,6 +22,8 @@ for package in ("xarray", "zarr", "dask.array", "fsspec"):
 
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
+import zarr  # noqa: E402
+from astropy.io import fits  # noqa: E402
 
 from fitscodecs.adapters.kerchunk import (  # noqa: E402
     process_file,
@@ -270,3 +274,128 @@ def test_two_processes(night, tmp_path):
             )
             pids = client.compute(pids).result(60)
             assert os.getpid() not in pids and len(np.unique(pids)) == 2
+
+
+# ---------------------------------------------------------------------------- values
+
+
+def linear_file(path, bscale, bzero, start=0):
+    pixels = np.arange(start, start + 12, dtype="i2").reshape(3, 4)
+    path.write_bytes(plain_hdu(pixels, True, [("BSCALE", bscale), ("BZERO", bzero)]))
+
+
+def test_scaling_that_is_left_to_readers(tmp_path):
+    """Equal BSCALE and BZERO become attributes; files that differ do not go into one array."""
+    for name, bzero in (("a", 10.0), ("b", 10.0), ("c", 500.0)):
+        linear_file(tmp_path / f"{name}.fits", 2.0, bzero)
+    a, b, c = (tmp_path / f"{name}.fits" for name in "abc")
+    same = open_dataset(process_files([a, b], new_axis="t", scaled=False), chunks=None)
+    assert same.PRIMARY[1, 0].values.tolist() == [10, 12, 14, 16]
+    with pytest.raises(fc.FitsCodecsError, match=r"BSCALE 2.0 and BZERO 500.0, wanted .*BZERO 10"):
+        process_files([a, c], new_axis="t", scaled=False)
+    both = open_dataset(process_files([a, c], new_axis="t"), chunks=None)
+    assert both.PRIMARY[1, 0].values.tolist() == [500, 502, 504, 506]
+
+
+def test_undefined_pixels_beyond_2_53(tmp_path):
+    """A null integer that float64 cannot tell from its neighbours is no _FillValue."""
+    path = tmp_path / "a.fits"
+    pixels = np.arange(2**63, 2**63 + 12, dtype="u8").reshape(3, 4)
+    fc.write(path, pixels, {"BLANK": 5}, compression="GZIP_1")
+    data = open_dataset(process_file(path), chunks=None)
+    (name,) = data.data_vars
+    assert data[name].dtype == np.uint64
+    assert data[name].values.tolist() == pixels.tolist()
+    assert data[name].attrs["fitscodecs_undefined"] == 2**63 + 5
+
+
+@pytest.mark.parametrize("name", ["\\b", "a\\b", "a/b", "..", "a\tb"])
+def test_names_are_found(tmp_path, name):
+    path = tmp_path / "a.fits"
+    fc.write(path, np.ones((3, 4), "i2"))
+    fits.setval(path, "EXTNAME", value=name.replace("\t", " "), ext=1)
+    assert len(open_dataset(process_file(path), chunks=None).data_vars) == 1
+
+
+# ---------------------------------------------------------------------------- groups, URLs
+
+
+def test_groups(night, tmp_path):
+    paths, pixels = night
+    groups = {name: describe_file(paths[i]).group for i, name in enumerate(["image", "cube"])}
+    write_json(VirtualGroup(groups=groups), tmp_path / "groups.json")
+    data = open_dataset(tmp_path / "groups.json", group="cube")
+    assert same_bits(data.SCI.values, pixels[1])
+    with pytest.raises(ValueError, match=r"the groups image, cube .* say group="):
+        open_dataset(tmp_path / "groups.json")
+
+
+def test_parquet_at_a_url(night, tmp_path):
+    """A variable in the references has records with an empty path; a server lists nothing."""
+    pytest.importorskip("aiohttp", reason="fsspec needs it for URLs")
+    paths, pixels = night
+    with FolderServer(tmp_path) as server:
+        group = cube([server.url(path.name) for path in paths])
+        kept = replace(group, literals={"A": (np.array(["x", "y", "z"]), ("time",))})
+        write_parquet(kept, tmp_path / "night.parquet")
+        for target in (tmp_path / "night.parquet", server.url("night.parquet")):
+            data = open_dataset(target, chunks=None)
+            assert same_bits(data.SCI.values, pixels)
+            assert data.A.values.tolist() == ["x", "y", "z"]
+
+
+# ---------------------------------------------------------------------------- what is refused
+
+
+def test_files_are_no_references(night, tmp_path):
+    paths, _ = night
+    (tmp_path / "a.json").write_text("[]")
+    for target in (paths[0], "https://example.org/a.fits.fz", tmp_path / "a.json"):
+        with pytest.raises(ValueError, match=r"found no references, wanted .*to_dask\(\)"):
+            open_dataset(target)
+
+
+def test_checked_needs_references():
+    store = zarr.storage.MemoryStore()
+    zarr.create_group(store)
+    with pytest.raises(ValueError, match="wanted references"):
+        open_dataset(store, checked=True)
+
+
+def test_parquet_in_a_folder_with_a_pattern(night, tmp_path):
+    paths, pixels = night
+    target = tmp_path / "o[1]*.parquet"
+    write_parquet(cube(paths), target)
+    assert same_bits(open_dataset(target, chunks=None).SCI.values, pixels)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "want"),
+    [
+        (-1, ((3,), (60,), (50,))),
+        (20, ((3,), (20, 20, 20), (20, 20, 10))),
+        ({"y": None, "x": 25}, ((3,), (60,), (25, 25))),
+        ({"time": 1, "y": (20, 40), "x": -1}, ((1, 1, 1), (20, 40), (50,))),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::dask.array.PerformanceWarning")
+def test_lengths_of_blocks(night, chunks, want):
+    paths, pixels = night
+    data = open_dataset(as_mapping(paths, None), chunks)
+    assert data.SCI.chunks == want
+    assert same_bits(data.SCI.values, pixels)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "error", "message"),
+    [
+        ({"y": 0}, ValueError, "chunks 0 for y"),
+        ({"y": "10kB"}, ValueError, "chunks '10kB' for y"),
+        ({"y": (20, 20)}, ValueError, "for y of length 60"),
+        ({"z": 3}, ValueError, "found chunks for z"),
+        ((1, 16, 25), TypeError, "wanted 'auto'"),
+    ],
+)
+def test_lengths_that_are_none(night, chunks, error, message):
+    with pytest.raises(error, match=message):
+        open_dataset(as_mapping(night[0], None), chunks)

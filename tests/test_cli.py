@@ -144,7 +144,7 @@ def test_missing_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "rich", None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert run("info", ROWS) == 1
-    assert capsys.readouterr().err == "fitscodecs: missing: rich: pip install fitscodecs[cli]\n"
+    assert capsys.readouterr().err == "fitscodecs: missing: rich: pip install 'fitscodecs[cli]'\n"
 
 
 # ---------------------------------------------------------------------------- info
@@ -517,6 +517,28 @@ def test_cutout_is_not_overwritten(star_field, tmp_path, capsys):
     assert out.read_text() == "precious"
     assert run("cutout", star_field, "*,*", "-o", out, "--overwrite") == 0
     assert same_bits(opened(out, 0), opened(star_field))
+
+
+@pytest.mark.parametrize("command", [("cutout", "1:9,1:9"), ("preview",)])
+def test_truncated_file_is_named(command, tmp_path, capsys):
+    (tmp_path / "cut.fits").write_bytes(ROWS.read_bytes()[:-2500])
+    name, *section = command
+    assert run(name, tmp_path / "cut.fits", *section, "-o", tmp_path / "out.png") == 1
+    assert capsys.readouterr().err.startswith(f"fitscodecs: {tmp_path / 'cut.fits'}: ")
+
+
+@pytest.mark.parametrize("command", ["info", "verify", "preview"])
+def test_folders_are_no_files(command, tmp_path, capsys):
+    args = ["-o", tmp_path / "out.png"] if command == "preview" else []
+    assert run(command, tmp_path, *args) == 1
+    assert capsys.readouterr().err == f"fitscodecs: {tmp_path} is a folder, wanted a file\n"
+
+
+def test_unknown_options(capsys):
+    assert run("info", "a.fits", "--tlies") == 2
+    err = capsys.readouterr().err
+    assert "usage: fitscodecs info" in err
+    assert "fitscodecs info: error: unrecognized arguments: --tlies\n" in err
 
 
 @pytest.mark.parametrize("command", [("cutout", ROWS, "*,*"), ("preview", ROWS)])

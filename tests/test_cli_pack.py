@@ -255,6 +255,37 @@ def test_two_files_with_one_target(tmp_path, capsys):
     assert names(tmp_path / "b") == ["x.fits"]
 
 
+def test_folders_are_made(floats, capsys):
+    home = floats.parent
+    assert run("pack", floats, "-o", f"{home}/packed/") == 0
+    assert names(home / "packed") == ["noise.fits.fz"]
+    assert run("unpack", home / "packed", "-o", home / "unpacked") == 0
+    assert names(home / "unpacked") == ["noise.fits"]
+    capsys.readouterr()
+    assert run("pack", home, "-o", floats) == 1
+    assert "is no folder, which many files need" in capsys.readouterr().err
+
+
+def test_absent_files(tmp_path, capsys):
+    for command in ("pack", "unpack"):
+        assert run(command, tmp_path / "nosuch.fits") == 1
+        assert "nosuch.fits: No such file or directory\n" in capsys.readouterr().err
+
+
+def test_nothing_is_quantized(tmp_path, capsys):
+    (tmp_path / "a.fits").write_bytes(plain_hdu(sample("int16", (20, 30)), True))
+    assert run("pack", "-q", 4, tmp_path / "a.fits") == 0
+    assert "nothing was quantized: -q is for floats" in capsys.readouterr().out
+    assert run("pack", "--like-fpack", "--overwrite", tmp_path / "a.fits") == 0
+    assert "nothing was quantized" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("address", ["foo", "tcp://foo", "foo:x"])
+def test_wrong_scheduler(floats, capsys, address):
+    assert run("pack", floats, "--scheduler", address) == 2
+    assert f"'{address}' is no address such as tcp://host:8786" in capsys.readouterr().err
+
+
 def test_names(floats, capsys):
     assert run("unpack", floats) == 1
     assert "does not end in .fz" in capsys.readouterr().err
@@ -536,7 +567,7 @@ def test_dask_is_missing(floats, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert run("pack", floats, "--scheduler", "tcp://127.0.0.1:1") == 1
     err = capsys.readouterr().err
-    assert err == "fitscodecs: missing: distributed: pip install fitscodecs[dask]\n"
+    assert err == "fitscodecs: missing: distributed: pip install 'fitscodecs[dask]'\n"
 
 
 # ---------------------------------------------------------------------------- kills

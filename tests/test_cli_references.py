@@ -3,11 +3,13 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fitscodecs as fc
+from fitscodecs.atomic import replacing_folder
 from fitscodecs.cli import main
 from tests.conftest import same_bits
 from tests.folder_server import FolderServer
@@ -119,6 +121,22 @@ def test_icechunk(night, tmp_path, capsys):
     assert "6 files unchanged" in capsys.readouterr().out
 
 
+def test_icechunk_says_what_is_wrong(night, tmp_path, capsys, monkeypatch):
+    icechunk = pytest.importorskip("icechunk", reason="icechunk keeps repositories of references")
+    from fitscodecs.adapters import icechunk as adapter
+
+    (tmp_path / "mine.icechunk").mkdir()
+    assert run("--check", tmp_path / "mine.icechunk") == 1
+    assert "is no icechunk repository" in capsys.readouterr().err
+
+    def fail(*args, **kwargs):
+        raise icechunk.IcechunkError("a wall\nof text")
+
+    monkeypatch.setattr(adapter, "write_icechunk", fail)
+    assert run(night, "-o", tmp_path / "a.icechunk") == 1
+    assert "a.icechunk: a wall of text\n" in capsys.readouterr().err
+
+
 def test_choices(tmp_path, capsys):
     array = sample("int16", (4, 5))
     path = tmp_path / "a.fits"
@@ -205,7 +223,8 @@ def test_nothing_is_written_of_nothing(tmp_path, capsys):
         (["a.fits", "-o", "x.json", "--storage-options", "[]"], "is no dictionary"),
         (["a.fits", "-o", "x.json", "--axis", "y", "--new-axis", "t"], "not allowed with"),
         (["a.fits", "-o", "x.parquet", "--groups"], "--groups is none of Parquet"),
-        (["a.fits", "-o", "x.icechunk", "--zarr-format", "2"], "none of icechunk"),
+        (["a.fits", "-o", "x.icechunk", "--zarr-format", "2"], "icechunk has the format 3 alone"),
+        (["ftp://h/a.fits", "-o", "x.icechunk"], "x.icechunk: no icechunk store for ftp://"),
         (["--check", "x.json", "-o", "y.json"], "goes without --output"),
         (["a.fits", "-o", "x.json", "-j", "0"], "no number above 0"),
         (["a.fits", "-o", "none/x.json"], "no folder to write to"),
@@ -300,6 +319,27 @@ def test_no_record(night, tmp_path, capsys):
         assert "no fitscodecs_targets among its attributes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.parquet", "a b.icechunk"])
+def test_check_names_what_is_not_recorded(night, tmp_path, capsys, monkeypatch, name):
+    """As of references that were combined elsewhere, with the record of one file."""
+    pytest.importorskip({"t": "fastparquet", "k": "icechunk", "n": "json"}[name[-1]])
+    from fitscodecs.cli import references
+
+    together = references.together
+
+    def with_one_record(*args):
+        group = together(*args)
+        return replace(group, targets=dict(list(group.targets.items())[:5]))
+
+    monkeypatch.setattr(references, "together", with_one_record)
+    assert run(night, "-o", tmp_path / name, "--keep", "DATE-OBS") == 0
+    capsys.readouterr()
+    assert run("--check", tmp_path / name) == 1
+    out = capsys.readouterr().out
+    assert f"{night / '5.fits.fz'}: nothing is recorded of it\n" in out
+    assert out.endswith("5 files unchanged, 1 not recorded\n")
+
+
 def test_check_of_other_things(tmp_path, capsys):
     path = tmp_path / "a.json"
     for content, message in [
@@ -313,3 +353,51 @@ def test_check_of_other_things(tmp_path, capsys):
         assert message in capsys.readouterr().err
     assert run("--check", os.path.join(tmp_path, "none.json")) == 1
     assert "none.json" in capsys.readouterr().err
+
+
+def test_kept_numbers_are_not_changed(tmp_path):
+    """Integers that no type of numpy holds together with others become text."""
+    cases = {
+        "BIG": (2**53 + 1, None, 2**53 + 3),
+        "HUGE": (2**64 - 1, 0, 1),
+        "MIXED": (2**64 - 1, -1, 1),
+        "SMALL": (1, None, 3),
+    }
+    for i in range(3):
+        cards = [("EXTNAME", "SCI")] + [(k, v[i]) for k, v in cases.items() if v[i] is not None]
+        write_compressed(tmp_path / f"{i}.fits", np.zeros((2, 3), "i2"), fc.Rice1(bytepix=2),
+                         (1, 3), cards)  # fmt: skip
+    out = tmp_path / "o.json"
+    keep = [word for keyword in cases for word in ("--keep", keyword)]
+    assert (
+        run(*(tmp_path / f"{i}.fits" for i in range(3)), "-o", out, "--new-axis", "t", *keep) == 0
+    )
+    group = open_references(out)
+    assert list(group["BIG"][:]) == ["9007199254740993", "", "9007199254740995"]
+    assert group["HUGE"][:].tolist() == [2**64 - 1, 0, 1]
+    assert list(group["MIXED"][:]) == ["18446744073709551615", "-1", "1"]
+    assert group["SMALL"][:].tolist()[::2] == [1, 3]
+
+
+def test_folders_are_not_replaced_unasked(tmp_path):
+    """What appears while a folder is made stays."""
+    target = tmp_path / "o.parquet"
+    with pytest.raises(FileExistsError, match="exists"):  # noqa: SIM117
+        with replacing_folder(target, False, ".zmetadata", "folder of references") as new:
+            os.mkdir(new)
+            target.mkdir()
+            (target / "precious").touch()
+    assert [path.name for path in target.iterdir()] == ["precious"]
+    assert [path.name for path in tmp_path.iterdir()] == ["o.parquet"]
+
+
+def test_folders_come_back(tmp_path, monkeypatch):
+    """If the new one cannot take its place, the old one is there."""
+    target = tmp_path / "o.parquet"
+    target.mkdir()
+    (target / ".zmetadata").touch()
+    monkeypatch.setattr(os, "rename", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117
+        with replacing_folder(target, True, ".zmetadata", "folder of references") as new:
+            os.mkdir(new)
+    assert [path.name for path in target.iterdir()] == [".zmetadata"]

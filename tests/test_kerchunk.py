@@ -311,6 +311,8 @@ def test_cube(night, tmp_path):
     assert cube.attrs["FILTER"] == "r"
     assert "OBSID" not in cube.attrs
     assert cube.metadata.dimension_names == ("time", "y", "x")
+    with pytest.raises(TypeError, match=r"found 'night/\*.fz', wanted a list of paths"):
+        process_files("night/*.fz", new_axis="time")
     long = open_references(process_files(night[:20], axis="y"))["SCI"]
     assert same_bits(long[...], np.concatenate(want[:20]))
     old = open_references(process_files(night[:20], new_axis="t", zarr_format=2), 2)["SCI"]

@@ -160,6 +160,17 @@ def test_cube(night):
     assert same_bits(open_references(refs["refs"])["SCI"][...], np.concatenate(want))
 
 
+def test_checked_references(night):
+    """What is recorded of local files is what fsspec sees of them."""
+    pytest.importorskip("dask.array", reason="datasets in blocks need dask")
+    from fitscodecs.adapters.xarray import open_dataset
+
+    os.utime(night[0], ns=(0, 1_700_000_000_123_456_789))  # rounds up
+    refs = to_kerchunk(parsed(night[0]))["refs"]
+    read = open_dataset(refs, chunks=None, checked=True)["SCI"].values
+    assert same_bits(read, fc.open(night[0])[...])
+
+
 def test_mfdataset(night):
     parser = pickle.loads(pickle.dumps(FitsParser()))  # as it goes to other processes
     cube = virtualizarr.open_virtual_mfdataset(
@@ -314,6 +325,39 @@ def test_icechunk_over_http(tmp_path, icechunk):
         os.utime(path, (status.st_atime, status.st_mtime + 60))
         with pytest.raises(icechunk.IcechunkError, match="has changed"):
             array[100:110, 50:60]
+
+
+@pytest.mark.parametrize("name", ["a b", "50%", "a%20b", "\u00e4\u2192", "a#b?c", "a[b"])
+def test_icechunk_names(name, tmp_path, icechunk):
+    from fitscodecs.adapters.icechunk import open_repository, write_icechunk
+
+    (tmp_path / name).mkdir()
+    array = sample("int16", (6, 8))
+    path = write_compressed(tmp_path / name / f"{name}.fits", array, fc.Rice1(bytepix=2), (1, 8))
+    write_icechunk(describe_file(path).group, tmp_path / f"{name}.icechunk")
+    store = open_repository(tmp_path / f"{name}.icechunk").readonly_session("main").store
+    assert same_bits(zarr.open_group(store, mode="r", zarr_format=3)["1"][...], array)
+
+
+@pytest.mark.parametrize("name", ["a\tb.fits", "a\nb.fits"])
+def test_icechunk_refuses_names(name, tmp_path, icechunk):
+    from fitscodecs.adapters.icechunk import write_icechunk
+
+    path = write_compressed(tmp_path / name, sample("int16", (6, 8)), fc.Rice1(bytepix=2), (1, 8))
+    with pytest.raises(ValueError, match="wanted a name of Unicode without tabs"):
+        write_icechunk(describe_file(path).group, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_no_repository(tmp_path, icechunk):
+    from fitscodecs.adapters.icechunk import open_repository
+
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match="nosuch"):
+        open_repository(tmp_path / "nosuch")
+    with pytest.raises(ValueError, match=r"a\.json is no icechunk repository"):
+        open_repository(tmp_path / "a.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 def test_containers(icechunk):

@@ -87,6 +87,8 @@ def test_other_arrays_are_refused(tmp_path, capsys):
     create(tmp_path / "a.zarr", array, (40, 60))
     assert export(tmp_path / "a.zarr", "-o", tmp_path / "nowhere") == 1
     assert "nowhere is no folder" in capsys.readouterr().err
+    assert export(tmp_path / "a.zarr", "-o", f"{tmp_path}/here/") == 0
+    assert [path.name for path in (tmp_path / "here").iterdir()] == ["a.fits"]
 
 
 def test_chunk_that_is_no_hdu(tmp_path, capsys):

@@ -2,16 +2,20 @@
 """icechunk: repositories of references to the images of FITS files."""
 
 import asyncio
+import errno
 import os
+import re
 import threading
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import icechunk
 
 from ..atomic import replacing_folder
 from ..zarr_metadata import chunk_places, documents, dumps
 
+UNKEPT = re.compile(r"[\0-\x1f\x7f\ud800-\udfff]")
+SCHEMES = ("file", "http", "https", "s3", "s3a", "gs", "gcs")
 LARGEST_REQUEST = 2**23  # bytes; more is read in several requests at the same time
 
 __all__ = ["containers_of", "leave_to_read", "open_repository", "quiet", "write_icechunk"]
@@ -76,8 +80,18 @@ def open_repository(path):
     Returns
     -------
     icechunk.Repository
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is nothing, or no repository.
     """
-    storage = icechunk.local_filesystem_storage(os.fspath(path))
+    path = os.fspath(path)
+    if not os.path.isdir(os.path.join(path, "snapshots")):
+        if not os.path.lexists(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        raise ValueError(f"{path} is no icechunk repository, wanted a folder with snapshots in it")
+    storage = icechunk.local_filesystem_storage(path)
     config = icechunk.Repository.fetch_config(storage) or icechunk.RepositoryConfig.default()
     prefixes = list(config.virtual_chunk_containers or {})
     config.storage = one_request_each(config.storage or storage.default_settings())
@@ -99,7 +113,18 @@ def one_request_each(settings):
 
 
 def leave_to_read(prefixes):
-    """Credentials for places that need none, or that the environment gives them for."""
+    """Credentials for places that need none, or that the environment gives them for.
+
+    Parameters
+    ----------
+    prefixes : list of str
+        Those of containers, ``url_prefix``.
+
+    Returns
+    -------
+    dict
+        For ``authorize_virtual_chunk_access``.
+    """
     access = {
         "file": getattr(icechunk.credentials, "LocalFileSystemAccess", None),
         "http": getattr(icechunk.credentials, "HttpAccess", None),
@@ -173,9 +198,12 @@ def chunk_spec(at, place, facts):
 
 def location(url):
     """A URL, of local files as well."""
-    from pathlib import Path
+    return url if "://" in url else file_url(url)
 
-    return url if "://" in url else Path(url).as_uri()
+
+def file_url(path):
+    """The URL of a local path, which keeps a slash at its end."""
+    return "file://" + quote(os.fsencode(path))
 
 
 # ---------------------------------------------------------------------------- places
@@ -193,25 +221,44 @@ def containers_of(urls, storage_options=None):
     Returns
     -------
     list of icechunk.VirtualChunkContainer
+
+    Raises
+    ------
+    ValueError
+        If icechunk cannot read such files; see `refuse_url`.
     """
+    for url in urls:
+        refuse_url(url)
     parts = [urlsplit(location(url)) for url in urls]
-    keeps_ports = hasattr(icechunk.credentials, "HttpAccess")  # since version 2
-    for part in parts:
-        if part.port is not None and not keeps_ports:
-            raise ValueError(
-                f"icechunk {icechunk.__version__} loses the port of {part.geturl()}: wanted "
-                "icechunk 2"
-            )
     containers = []
-    folders = [os.path.dirname(part.path) for part in parts if part.scheme == "file"]
+    folders = [os.path.dirname(unquote(part.path)) for part in parts if part.scheme == "file"]
     if folders:
         folder = os.path.commonpath(folders).rstrip("/") + "/"
-        store = icechunk.local_filesystem_store(folder)
-        containers.append(icechunk.VirtualChunkContainer(f"file://{folder}", store))
+        # icechunk compares prefixes with URLs when references are put, with unquoted ones when they
+        # are followed.
+        for prefix in sorted({file_url(folder), f"file://{folder}"}):
+            store = icechunk.local_filesystem_store(folder)
+            containers.append(icechunk.VirtualChunkContainer(prefix, store))
     for scheme, host in sorted({(p.scheme, p.netloc) for p in parts if p.scheme != "file"}):
         store = remote_store(scheme, storage_options or {})
         containers.append(icechunk.VirtualChunkContainer(f"{scheme}://{host}/", store))
     return containers
+
+
+def refuse_url(url):
+    """Raise ValueError if icechunk cannot read the file of a URL or path."""
+    part = urlsplit(location(url))
+    keeps_ports = hasattr(icechunk.credentials, "HttpAccess")  # since version 2
+    if part.port is not None and not keeps_ports:
+        raise ValueError(
+            f"icechunk {icechunk.__version__} loses the port of {url}: wanted icechunk 2"
+        )
+    if part.scheme == "file" and UNKEPT.search(unquote(part.path, errors="surrogateescape")):
+        raise ValueError(f"{url!r}: wanted a name of Unicode without tabs and line breaks, which "
+                         "icechunk keeps")  # fmt: skip
+    if part.scheme not in SCHEMES:
+        raise ValueError(f"no icechunk store for {part.scheme}://, wanted a local file, http, s3 "
+                         "or gs")  # fmt: skip
 
 
 def remote_store(scheme, options):
@@ -225,6 +272,4 @@ def remote_store(scheme, options):
             endpoint_url=endpoint, allow_http=str(endpoint or "").startswith("http:"),
             s3_compatible=endpoint is not None, force_path_style=endpoint is not None,
         )  # fmt: skip
-    if scheme in ("gs", "gcs"):
-        return icechunk.gcs_store()
-    raise ValueError(f"no icechunk store for {scheme}://, wanted a local file, http, s3 or gs")
+    return icechunk.gcs_store()

@@ -7,6 +7,7 @@ Parquet needs it.
 """
 
 import json
+import os
 from dataclasses import replace
 
 from ..atomic import replacing, replacing_folder
@@ -117,6 +118,8 @@ def process_files(
     """
     if (new_axis is None) == (axis is None):
         raise TypeError("wanted either new_axis or axis")
+    if isinstance(urls, (str, os.PathLike)):
+        raise TypeError(f"found {os.fspath(urls)!r}, wanted a list of paths or URLs")
 
     def describe(url):
         return describe_file(url, extension, storage_options=storage_options, scaled=scaled,
@@ -215,12 +218,12 @@ def parquet_engine():
     for needed in ("kerchunk", "pandas"):
         if find_spec(needed) is None:
             raise ImportError(
-                f"writing Parquet needs {needed}: pip install fitscodecs[kerchunk]", name=needed
+                f"writing Parquet needs {needed}: pip install 'fitscodecs[kerchunk]'", name=needed
             )
     engines = [name for name in ("fastparquet", "pyarrow") if find_spec(name)]
     if not engines:
         raise ImportError(
-            "writing Parquet needs fastparquet or pyarrow: pip install fitscodecs[kerchunk]",
+            "writing Parquet needs fastparquet or pyarrow: pip install 'fitscodecs[kerchunk]'",
             name="pyarrow",
         )
     return engines[0]

@@ -1,6 +1,8 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """VirtualiZarr: a parser that makes virtual datasets of the images of FITS files."""
 
+import os
+
 import numpy as np
 from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestGroup, ManifestStore
 from zarr.core.metadata.v3 import ArrayV3Metadata
@@ -11,6 +13,8 @@ from ..virtual import Place, VirtualArray, VirtualGroup
 from ..zarr_metadata import CODEC_NAME, metadata_v3, store_items
 
 __all__ = ["FitsParser", "to_kerchunk"]
+
+TARGETS = "fitscodecs_targets"
 
 
 class FitsParser:
@@ -27,7 +31,8 @@ class FitsParser:
         an EXTNAME; or an EXTNAME and EXTVER.
     scaled : bool
         Whether pixels are scaled by BSCALE, BZERO and BLANK, as `fitscodecs.open` does it. Else
-        they are as stored, and the scaling is in CF attributes.
+        they are as stored, and the scaling is in CF attributes, of which xarray keeps those of the
+        first file when it combines: only for files that are scaled alike.
     hints : bool
         Whether codecs are told how much to read at first, and the shape of tiles. That may save a
         request per image; but it differs from file to file, and VirtualiZarr concatenates only
@@ -94,7 +99,7 @@ class ObjectStoreSource(Source):
     def __init__(self, store, path, url):
         self.store, self.path, self.name = store, path, url
         answer = store.get(path, options={"range": (0, AHEAD_NBYTES)})
-        self.info = dict(answer.meta)
+        self.info = facts(url, answer.meta)
         self._first = bytes(answer.buffer())
         if len(self._first) == self.info["size"]:
             self.whole = memoryview(self._first)
@@ -109,6 +114,21 @@ class ObjectStoreSource(Source):
             return b""
         data = self.store.get_range(self.path, start=start, end=stop)
         return not_longer(memoryview(data).cast("B"), start, stop, self.name)
+
+
+def facts(url, meta):
+    """What an object store tells of a file; of a local one what every other reader sees as well.
+
+    The store makes an ETag of it, which is no one else's, and cuts its time to microseconds, which
+    others round.
+    """
+    info = dict(meta)
+    if local(url) == url:
+        return info
+    try:
+        return {"size": info["size"], "mtime": os.stat(local(url)).st_mtime}
+    except OSError:
+        return {"size": info["size"]}
 
 
 # ---------------------------------------------------------------------------- back to references
@@ -141,6 +161,8 @@ def to_kerchunk(dataset, zarr_format=3):
         else:
             literals[name] = (literal(name, variable), variable.dims)
     attributes = dict(dataset.attrs)
+    if targets := attributes.pop(TARGETS, None):
+        attributes[TARGETS] = {local(url): known for url, known in targets.items()}
     group = VirtualGroup(attributes, arrays, literals=literals)
     return {"version": 1, "refs": dict(store_items(group, zarr_format))}
 

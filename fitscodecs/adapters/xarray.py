@@ -2,6 +2,7 @@
 """xarray: datasets of references and stores of FITS images, in blocks of whole tiles."""
 
 import math
+import operator
 import os
 import uuid
 import warnings
@@ -43,12 +44,13 @@ def open_dataset(
         References as a JSON file, a folder of Parquet files, or a mapping; or what ``open_zarr``
         takes: a folder, a URL, a store such as a ``ManifestStore``. Of a repository it is the
         branch ``main``.
-    chunks : str, dict or None
+    chunks : str, int, dict or None
         ``"auto"``: blocks of whole tiles, as many as fit into dask's ``array.chunk-size``; so does
         a size such as ``"64MiB"``. Blocks stay within one HDU unless whole ones fit. ``"tiles"``:
-        single tiles. A dictionary has a length, -1, ``"auto"`` or ``"tiles"`` for each dimension,
-        ``"auto"`` where it has none. Blocks that cut tiles are warned of. None: no dask;
-        selections are read when they are made.
+        single tiles. A number is a length along every dimension, -1 all of it. A dictionary has
+        a length or a tuple of lengths, -1 or None for all, ``"auto"`` or ``"tiles"`` for each
+        dimension, ``"auto"`` where it has none. Blocks that cut tiles are warned of. None: no
+        dask; selections are read when they are made.
     group : str, optional
         Path of a group in the store.
     storage_options : dict, optional
@@ -66,16 +68,17 @@ def open_dataset(
     Raises
     ------
     ValueError
-        If references are to files of several protocols.
+        If references are to files of several protocols, a file holds no references, or there are
+        groups to choose from.
     """
     target, zarr_format, storage_options = store_of(target, storage_options, checked)
     settings = {"consolidated": False, "zarr_format": zarr_format} | settings
-    with warnings.catch_warnings():
-        # Parquet references hold the documents of both formats.
-        warnings.filterwarnings("ignore", r"Object at \.z\w+ is not recognized")
-        data = xr.open_zarr(
-            target, group=group, chunks=None, storage_options=storage_options, **settings
-        )
+    data = xr.open_zarr(
+        target, group=group, chunks=None, storage_options=storage_options, **settings
+    )
+    if not data.variables and (groups := groups_of(target, group, storage_options)):
+        raise ValueError(f"found the groups {', '.join(groups)} and no arrays, wanted one of them: "
+                         "say group=")  # fmt: skip
     if chunks is None:
         return data
     grains = {
@@ -99,17 +102,24 @@ def store_of(target, storage_options, checked):
     if hasattr(target, "readonly_session"):
         target = target.readonly_session("main")
     if hasattr(target, "store") and hasattr(target, "snapshot_id"):
-        target = target.store
+        return target.store, None, storage_options  # which compares files by itself
     if isinstance(target, os.PathLike):
         target = os.fspath(target)
     if isinstance(target, Mapping) or (isinstance(target, str) and holds_references(target)):
         return *reference_store(target, storage_options or {}, checked), None
+    if checked:
+        raise ValueError(
+            f"checked=True with {target!r}, wanted references: other stores do not know what "
+            "files were"
+        )
     return target, None, storage_options
 
 
 def holds_references(path):
     """Whether a path or URL is that of references, and not of a store."""
     if "://" in path or "::" in path:
+        if path.lower().endswith((".fits", ".fit", ".fz", ".fits.gz")):
+            raise ValueError(no_references(path))
         return path.rstrip("/").endswith((".json", ".parq", ".parquet"))
     if os.path.isdir(os.path.join(path, "snapshots")):
         raise ValueError(
@@ -123,8 +133,14 @@ def holds_references(path):
 
 def reference_store(target, storage_options, checked):
     """A store over references, and its format."""
-    known = ReferenceFileSystem(target, fs={}).references
-    if hasattr(known, "zmetadata"):
+    try:
+        known = ReferenceFileSystem(target, fs={}).references
+        lazy = hasattr(known, "zmetadata")
+    except (ValueError, TypeError, AttributeError) as error:
+        if isinstance(target, Mapping):
+            raise
+        raise ValueError(no_references(target)) from error
+    if lazy:
         documents, urls = known.zmetadata, parquet_urls(known)
     else:
         documents = known
@@ -141,23 +157,69 @@ def reference_store(target, storage_options, checked):
         "fitsref" if checked else "reference", fo=target, remote_protocol=protocol,
         remote_options=options, asynchronous=True,
     )  # fmt: skip
-    return FsspecStore(files, read_only=True, path=""), 3 if "zarr.json" in documents else 2
+    zarr_format = 3 if "zarr.json" in documents else 2
+    return ReferenceStore(files, documents, zarr_format), zarr_format
+
+
+def no_references(target):
+    return (
+        f"{target}: found no references, wanted some such as `fitscodecs references` makes; "
+        "a FITS file by itself is an array with fitscodecs.open(...).to_dask()"
+    )
+
+
+class ReferenceStore(FsspecStore):
+    """References as a store that knows its arrays and groups by their documents.
+
+    Listing by fsspec would find no groups of groups in some versions of zarr, nothing in Parquet
+    references at a URL, and in others the documents of both formats.
+    """
+
+    def __init__(self, files, documents, zarr_format):
+        super().__init__(files, read_only=True, path="")
+        self.inside = {}
+        for key in documents:
+            node, _, name = key.rpartition("/")
+            if name in DOCUMENTS[zarr_format] and node:
+                folder, _, name = node.rpartition("/")
+                self.inside.setdefault(folder, {})[name] = None
+
+    async def list_dir(self, prefix):
+        """The names of arrays and groups in a group."""
+        for name in self.inside.get(prefix.strip("/"), ()):
+            yield name
+
+
+DOCUMENTS = {2: (".zarray", ".zgroup"), 3: ("zarr.json",)}
 
 
 def parquet_urls(mapper):
     """The first URL of each array of Parquet references."""
-    import pandas as pd
+    for key in mapper.zmetadata:
+        name, _, document = key.rpartition("/")
+        if document != ".zarray":
+            continue
+        try:
+            paths = mapper.open_refs(name, 0).get("path", ())
+        except FileNotFoundError:
+            continue
+        # Of chunks that are in the references themselves the path is empty, or none.
+        yield from next(([path] for path in paths if isinstance(path, str) and path), [])
 
-    for path in mapper.fs.glob(f"{mapper.root}/*/refs.0.parq"):
-        with mapper.fs.open(path) as file:
-            column = pd.read_parquet(file, columns=["path"])["path"].dropna()
-        yield from map(str, column[:1])
+
+def groups_of(target, group, storage_options):
+    """The names of groups in a group."""
+    return list(opened_group(target, group, storage_options).group_keys())
 
 
 def array_of(target, group, name, storage_options):
     """The array of zarr that a variable is."""
+    return opened_group(target, group, storage_options)[name]
+
+
+def opened_group(target, group, storage_options):
     options = {} if storage_options is None else {"storage_options": storage_options}
-    return zarr.open_group(target, mode="r", path=group or "", **options)[name]
+    return zarr.open_group(target, mode="r", path=group or "", **options)
 
 
 # ---------------------------------------------------------------------------- blocks
@@ -222,8 +284,10 @@ def blocks_of(chunks, data, grains):
     limit = parse_bytes(dask.config.get("array.chunk-size"))
     if isinstance(chunks, str) and chunks not in ("auto", "tiles"):
         limit, chunks = parse_bytes(chunks), "auto"
-    if isinstance(chunks, str):
+    if isinstance(chunks, str) or hasattr(chunks, "__index__"):
         chunks = dict.fromkeys(data.sizes, chunks)
+    elif not isinstance(chunks, Mapping):
+        raise TypeError(f"chunks {chunks!r}, wanted 'auto', 'tiles', a size, a number or a dict")
     elif unknown := set(chunks) - set(data.sizes):
         raise ValueError(f"found chunks for {', '.join(map(str, unknown))}, "
                          f"wanted some of {', '.join(map(str, data.sizes))}")  # fmt: skip
@@ -236,7 +300,7 @@ def blocks_of(chunks, data, grains):
         if length == "tiles":
             lengths[dim] = common["tile"][dim]
         elif length != "auto":
-            lengths[dim] = data.sizes[dim] if length == -1 else length
+            lengths[dim] = checked_length(dim, length, data.sizes[dim])
     npixels = limit // max([1, *(grain.itemsize for grain in grains.values())])
     for grain in sorted(grains.values(), key=lambda g: math.prod(g.shape), reverse=True):
         free = [dim for dim in grain.dims if dim not in lengths]
@@ -248,6 +312,20 @@ def blocks_of(chunks, data, grains):
             block = block_shape(sizes, stored, npixels // max(1, int(fixed)))
         lengths |= zip(free, block, strict=True)
     return lengths
+
+
+def checked_length(dim, length, size):
+    """A length of blocks, or a tuple of lengths, that fits a dimension."""
+    if length is None or (isinstance(length, int) and length == -1):
+        return size
+    many = isinstance(length, (tuple, list))
+    lengths = list(length) if many else [length]
+    wanted = "a number from 1, -1, None, 'auto', 'tiles', or lengths that make up the dimension"
+    if not all(hasattr(n, "__index__") and not isinstance(n, bool) and n > 0 for n in lengths):
+        raise ValueError(f"chunks {length!r} for {dim}, wanted {wanted}")
+    if many and sum(lengths) != size:
+        raise ValueError(f"chunks {length!r} for {dim} of length {size}, wanted {wanted}")
+    return tuple(lengths) if many else operator.index(length)
 
 
 def common_length(dim, piece, grains, data):

@@ -19,7 +19,7 @@ from ..errors import FitsCodecsError
 from ..grid import plan
 from ..header import BLOCK
 from ..source import InflatedSource, Source, coalesce, open_source
-from .failures import CommandError
+from .failures import CommandError, naming
 from .options import add_hdu, add_output, choose_image
 from .output import refuse_target, replacing
 from .report import counted, size_name
@@ -89,8 +89,10 @@ def run(args):
         args.usage_error("wanted either SECTION or --center and --size")
     refuse_target(args.output, args.overwrite)
     refuse_suffix(args.output)
-    source = CountedSource(open_source(args.file))
-    try:
+    with (
+        naming(args.file),
+        contextlib.closing(CountedSource(open_source(args.file))) as source,
+    ):
         image = choose_image(source, args.hdu, scaled=False)
         if on_sky:
             with header_faults(image):
@@ -99,8 +101,6 @@ def run(args):
             ranges = resolve(args.section, image.shape[::-1])
         write_cutout(image, ranges, args.output, args.overwrite)
         print(summary(image, ranges, source, args.output))
-    finally:
-        source.close()
     return 0
 
 

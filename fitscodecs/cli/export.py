@@ -17,15 +17,20 @@ from .references import options
 from .report import counted
 
 EXAMPLES = """\
-  fitscodecs export images.zarr -o images/
+  fitscodecs export image.zarr -o images/
   fitscodecs export cube.zarr/SCI -o planes/ --overwrite
-  fitscodecs export s3://bucket/cube.zarr -o planes/ --storage-options '{"anon": true}'"""
+  fitscodecs export s3://bucket/cube.zarr -o planes/ --storage-options '{"anon": true}'
+  fitscodecs export reference://SCI -o planes/ --storage-options '{"fo": "refs.json"}'"""
 
 
 def add_arguments(parser):
     parser.add_argument("array", metavar="ARRAY", help="path or URL of a zarr array")
     parser.add_argument(
-        "-o", "--output", metavar="FOLDER", default=".", help="where to write; default: here"
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        default=".",
+        help="where to write; made for several files, or if it ends in /; default: here",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
     parser.add_argument(
@@ -37,15 +42,18 @@ def run(args):
     from ..adapters.zarr.export import chunk_files
 
     array = opened(args.array, args.storage_options)
-    if not os.path.isdir(args.output):
+    made = array.nchunks > 1 or args.output.endswith(("/", os.sep))
+    if not made and not os.path.isdir(args.output):
         raise CommandError(f"{args.output} is no folder to write to")
-    stem = os.path.basename(args.array.rstrip("/")).removesuffix(".zarr") or "chunk"
+    whole = args.array if "://" in args.array else os.path.abspath(args.array)
+    stem = os.path.basename(whole.rstrip("/")).removesuffix(".zarr") or "chunk"
     written = missing = 0
     try:
         for position, file in chunk_files(array):
             if file is None:
                 missing += 1
                 continue
+            os.makedirs(args.output, exist_ok=True)
             name = stem if array.nchunks == 1 else "_".join(map(str, (stem, *position)))
             with replacing(os.path.join(args.output, f"{name}.fits"), args.overwrite) as target:
                 target.writelines(file)

@@ -1,11 +1,12 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """How commands fail: one line each."""
 
+import contextlib
 import sys
 
 from ..errors import FitsCodecsError
 
-__all__ = ["CommandError", "each_file", "missing", "one_line"]
+__all__ = ["CommandError", "each_file", "missing", "naming", "one_line"]
 
 # The extra that brings a package.
 EXTRA = {
@@ -33,6 +34,8 @@ TOLD = (FitsCodecsError, CommandError, OSError, MemoryError, ArithmeticError, Un
 
 def one_line(error):
     """The message of an error, without line breaks."""
+    if isinstance(error, IsADirectoryError) and error.filename:
+        return f"{error.filename} is a folder, wanted a file"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     lines = (line.strip() for line in str(error).splitlines())
@@ -43,8 +46,18 @@ def missing(error):
     """What to install, from an ImportError."""
     package = (error.name or "").partition(".")[0]
     if package in EXTRA:
-        return f"missing: {package}: pip install fitscodecs[{EXTRA[package]}]"
+        return f"missing: {package}: pip install 'fitscodecs[{EXTRA[package]}]'"
     return f"missing: {one_line(error)}"
+
+
+@contextlib.contextmanager
+def naming(file):
+    """A block in which faults of a file are told with its name."""
+    try:
+        yield
+    except FitsCodecsError as error:
+        message = one_line(error)
+        raise CommandError(message if file in message else f"{file}: {message}") from error
 
 
 def each_file(files, work):

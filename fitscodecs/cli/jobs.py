@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import errno
 import functools
 import os
 import threading
@@ -25,8 +26,12 @@ __all__ = [
     "found",
     "is_url",
     "perform",
+    "positive",
+    "scheduler",
     "tiles",
 ]
+
+FITS = (".fits", ".fit", ".fz", ".gz")  # of names that are no folders'
 
 # ---------------------------------------------------------------------------- arguments
 
@@ -42,7 +47,12 @@ def add_common(parser, verb):
     """
     parser.add_argument("files", nargs="+", metavar="FILE", help=f"file or folder to {verb}")
     parser.add_argument(
-        "-o", "-O", "--output", metavar="OUT", help="file to write, or folder for all of them"
+        "-o",
+        "-O",
+        "--output",
+        metavar="OUT",
+        help="file to write, or folder for all of them, which is made for several files, or if it "
+        "ends in /",
     )
     parser.add_argument(
         "-F",
@@ -61,6 +71,7 @@ def add_common(parser, verb):
     )
     parser.add_argument(
         "--scheduler",
+        type=scheduler,
         metavar="ADDRESS",
         help="let a dask cluster do the work, such as tcp://host:8786; its workers have to see "
         "the files under the same paths",
@@ -82,6 +93,15 @@ def positive(text):
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return int(text)
+
+
+def scheduler(text):
+    """The address of a dask cluster."""
+    protocol, _, place = text.rpartition("://")
+    port = place.rpartition(":")[2]
+    if protocol in ("", "tcp", "tls", "ws", "wss") and not (port.isdigit() and port != place):
+        raise argparse.ArgumentTypeError(f"{text!r} is no address such as tcp://host:8786")
+    return text
 
 
 def tiles(text):
@@ -183,9 +203,7 @@ def collect(args, suffixes, target_name, convert, needs):
     if args.in_place and (args.output or args.delete):
         args.usage_error("--in-place goes without --output and --delete")
     files = found(args.files, suffixes, args.recursive)
-    into = args.output and (os.path.isdir(args.output) or args.output.endswith(("/", os.sep)))
-    if args.output and not into and (len(files) > 1 or files[0][1]):
-        raise CommandError(f"{args.output} is no folder, which many files need")
+    into = args.output and goes_into(args.output, len(files) > 1 or files[0][1])
     taken = {}
     sources = {} if args.in_place else {os.path.realpath(f): f for f, _ in files if not is_url(f)}
     jobs = []
@@ -201,7 +219,21 @@ def collect(args, suffixes, target_name, convert, needs):
     return jobs
 
 
+def goes_into(output, many):
+    """Whether OUT is a folder, which is made if it is named as one, or needed for many files."""
+    if os.path.isdir(output):
+        return True
+    named = output.endswith(("/", os.sep))
+    if many and not named and (os.path.lexists(output) or output.lower().endswith(FITS)):
+        raise CommandError(f"{output} is no folder, which many files need")
+    if many or named:
+        os.makedirs(output, exist_ok=True)
+    return many or named
+
+
 def target_of(args, source, into, target_name):
+    if not is_url(source) and not os.path.lexists(source):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
     if args.in_place:
         if is_url(source):
             raise CommandError("a URL cannot be replaced: say -o")

@@ -207,6 +207,11 @@ def run(args):
     elif any(hdu.lossy and hdu.floats for report in reports(finished) for hdu in report.hdus):
         quantize = options.quantize
         print(f"lossy floats: quantized at level {quantize.level:g}, {quantize.method}")
+    elif not args.like_fpack and not any(
+        hdu.floats for report in reports(finished) for hdu in report.hdus
+    ):
+        print("nothing was quantized: -q is for floats, and there are none; for lossy integers say "
+              "--hcompress -s")  # fmt: skip
     return status
 
 

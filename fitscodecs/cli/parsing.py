@@ -25,6 +25,9 @@ class CommandParser(argparse.ArgumentParser):
         self._within = True
         try:
             args = self.prepare(args) if self.prepare else args
-            return self.parse_known_intermixed_args(args, namespace)
+            found, unknown = self.parse_known_intermixed_args(args, namespace)
+            if unknown:  # else the first parser complains, with its own usage
+                self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            return found, unknown
         finally:
             self._within = False

@@ -6,10 +6,11 @@ Of images with more than two axes the middle plane is drawn, of large ones means
 is at the bottom, and axes count as FITS does.
 """
 
+import contextlib
 import os
 
 from ..source import open_source
-from .failures import CommandError
+from .failures import CommandError, naming
 from .options import add_hdu, add_output, choose_image
 from .output import refuse_target, replacing
 from .picture import TileMap, draw_line, draw_plane
@@ -40,12 +41,9 @@ def add_arguments(parser):
 def run(args):
     refuse_target(args.output, args.overwrite)
     kind_of_picture(args.output)
-    source = open_source(args.file)
-    try:
+    with naming(args.file), contextlib.closing(open_source(args.file)) as source:
         image = choose_image(source, args.hdu)
         write_preview(image, args.file, args.output, args.stretch, args.overwrite)
-    finally:
-        source.close()
     print(f"{args.output}: {image.hdu.label} of {args.file}")
     return 0
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from ..references import ALL, CONCURRENCY, changed_targets
 from .failures import CommandError, each_file, one_line
-from .jobs import found, positive
+from .jobs import found, is_url, positive, scheduler
 from .options import add_hdu
 from .output import refuse_target
 from .report import counted, size_name
@@ -64,7 +64,7 @@ def add_arguments(parser):
         help=f"files that are asked at the same time; default: {CONCURRENCY}",
     )  # fmt: skip
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS",
+        "--scheduler", type=scheduler, metavar="ADDRESS",
         help="let a dask cluster read the headers, such as tcp://host:8786",
     )  # fmt: skip
     parser.add_argument(
@@ -129,6 +129,7 @@ def run(args):
     files = [file for file, _ in found(names, SUFFIXES, args.recursive)]
     if not files:
         args.usage_error("no FILE")
+    refuse_places(args, files)
     began = time.perf_counter()
     extension = ALL if args.hdu is None else args.hdu
     describe = Describe(extension, not args.unscaled, args.storage_options)
@@ -172,13 +173,8 @@ def writer(args):
     what = kind(args.output)
     if what == "icechunk":
         if args.zarr_format == 2:
-            args.usage_error("--zarr-format 2 is none of icechunk")
-        from ..adapters.icechunk import quiet, write_icechunk
-
-        quiet()
-        return lambda group: write_icechunk(
-            group, args.output, overwrite=args.overwrite, storage_options=args.storage_options
-        )
+            args.usage_error("--zarr-format 2: icechunk has the format 3 alone")
+        return to_icechunk(args)
     if what == "parquet" and args.groups:
         args.usage_error("--groups is none of Parquet: say .json or .icechunk")
     from ..adapters.kerchunk import parquet_engine, write_json, write_parquet
@@ -189,6 +185,39 @@ def writer(args):
     return lambda group: write(
         group, args.output, zarr_format=args.zarr_format, overwrite=args.overwrite
     )
+
+
+def to_icechunk(args):
+    """A function that writes a group to icechunk."""
+    from icechunk import IcechunkError
+
+    from ..adapters.icechunk import quiet, write_icechunk
+
+    quiet()
+
+    def write(group):
+        try:
+            write_icechunk(group, args.output, overwrite=args.overwrite,
+                           storage_options=args.storage_options)  # fmt: skip
+        except (IcechunkError, ValueError) as error:
+            raise CommandError(f"{args.output}: {one_line(error)}") from error
+
+    return write
+
+
+def refuse_places(args, files):
+    """Raise CommandError if the format cannot refer to a file, before headers are read."""
+    if kind(args.output) != "icechunk":
+        return
+    from ..adapters.icechunk import refuse_url
+
+    for file in files:
+        if "::" in file:
+            continue  # refused in its turn, with what is wrong with it
+        try:
+            refuse_url(file if is_url(file) else os.path.abspath(file))
+        except ValueError as error:
+            raise CommandError(f"{args.output}: {error}") from error
 
 
 # ---------------------------------------------------------------------------- report
@@ -240,47 +269,80 @@ def tell_refused(survey_of, nfiles):
 
 
 def check(path, args):
-    """Tell which targets of references have changed; the exit status."""
-    targets = targets_of(path)
+    """Tell which targets of references have changed, or are not recorded; the exit status."""
+    targets, urls = targets_of(path)
     changed = changed_targets(targets, args.storage_options, args.jobs)
     for url, what in changed.items():
         print(f"{url}: {what.removeprefix(f'{url}: ')}")
+    unknown = sorted({local(url) for url in urls} - {local(url) for url in targets})
+    for url in unknown:
+        print(f"{url}: nothing is recorded of it")
     state = f"{len(changed)} of {counted(len(targets), 'file')} changed" if changed else (
         f"{counted(len(targets), 'file')} unchanged"
     )  # fmt: skip
-    print(f"{path}: {state}")
-    return int(bool(changed))
+    print(f"{path}: {state}" + (f", {len(unknown)} not recorded" if unknown else ""))
+    return int(bool(changed or unknown))
 
 
 def targets_of(path):
-    """The facts of targets that references hold."""
+    """The facts of targets that references hold, and the URLs they refer to."""
     what = kind(path)
     if what == "icechunk":
-        import zarr
-
-        from ..adapters.icechunk import open_repository, quiet
-
-        quiet()
-        store = open_repository(path).readonly_session("main").store
-        attributes = dict(zarr.open_group(store, mode="r", zarr_format=3).attrs)
+        attributes, urls = held_by_icechunk(path)
     else:
-        attributes = attributes_of(path, what)
+        attributes, urls = held_by_kerchunk(path, what)
     targets = attributes.get("fitscodecs_targets")
     if not isinstance(targets, dict):
         raise CommandError(f"{path}: no fitscodecs_targets among its attributes")
-    return targets
+    return targets, urls
 
 
-def attributes_of(path, what):
-    """The attributes of the group that JSON or Parquet references hold."""
+def held_by_icechunk(path):
+    """The attributes of the group, and the URLs, those of local files not quoted."""
+    from urllib.parse import unquote
+
+    import zarr
+
+    from ..adapters.icechunk import open_repository, quiet
+
+    quiet()
+    try:
+        session = open_repository(path).readonly_session("main")
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    urls = [
+        unquote(url) if url != local(url) else url for url in session.all_virtual_chunk_locations()
+    ]
+    return dict(zarr.open_group(session.store, mode="r", zarr_format=3).attrs), urls
+
+
+def local(url):
+    """A URL, or the path of a local file, whichever way it is recorded."""
+    return url.removeprefix("file://") if url.startswith("file:///") else url
+
+
+def held_by_kerchunk(path, what):
+    """The attributes of the group that JSON or Parquet references hold, and the URLs."""
     try:
         with open(os.path.join(path, ".zmetadata") if what == "parquet" else path, "rb") as file:
             content = json.load(file)
         if what == "parquet":
-            return content["metadata"][".zattrs"]
+            return content["metadata"][".zattrs"], parquet_urls(path)
         refs = content.get("refs", content)
+        urls = [value[0] for value in refs.values() if isinstance(value, list)]
         if "zarr.json" in refs:
-            return json.loads(refs["zarr.json"]).get("attributes", {})
-        return json.loads(refs[".zattrs"])
+            return json.loads(refs["zarr.json"]).get("attributes", {}), urls
+        return json.loads(refs[".zattrs"]), urls
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CommandError(f"{path}: no references: {one_line(error)}") from error
+
+
+def parquet_urls(path):
+    """The URLs in a folder of Parquet files, of which those of variables have empty ones."""
+    import pandas as pd
+
+    for folder, _, names in os.walk(path):
+        for name in names:
+            if name.endswith(".parq"):
+                paths = pd.read_parquet(os.path.join(folder, name), columns=["path"])["path"]
+                yield from (url for url in paths.dropna().unique() if url)

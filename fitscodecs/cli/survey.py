@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..errors import FitsCodecsError
+from ..naming import storable
 from ..references import describe_file, each
-from ..virtual import VirtualGroup, common, concatenate, difference, stack
+from ..virtual import LARGEST_EXACT, VirtualGroup, common, concatenate, difference, stack
 from .failures import CommandError, missing, one_line
 from .report import progress
 
@@ -177,10 +178,12 @@ def as_one(found, new_axis=None, axis=None):
         one = stack(groups, new_axis) if axis is None else concatenate(groups, axis)
     except FitsCodecsError as error:
         raise CommandError(one_line(error)) from error
+    kept = {}
     for keyword in found.keep:
-        if keyword in one.arrays:
-            raise CommandError(f"--keep {keyword}: there is an image of that name")
-    kept = {keyword: (values_of(keyword, groups), (new_axis,)) for keyword in found.keep}
+        name = storable(keyword)
+        if name in one.arrays or name in kept:
+            raise CommandError(f"--keep {keyword}: there is an image or a keyword of that name")
+        kept[name] = (values_of(keyword, groups), (new_axis,))
     one = with_attributes(one, found.shared[signature(usual)])
     return replace(one, literals=kept)
 
@@ -195,21 +198,37 @@ def most_common(groups):
 def signature(group):
     """What has to be the same in all files."""
     return tuple(
-        (name, a.shape, str(a.dtype), a.dims, a.undefined, a.fill_value if a.undefined else 0)
+        (
+            name,
+            a.shape,
+            str(a.dtype),
+            a.dims,
+            a.undefined,
+            a.fill_value if a.undefined else 0,
+            a.linear,
+        )
         for name, a in group.arrays.items()
     )
 
 
 def values_of(keyword, groups):
-    """The values of a keyword in each file: numbers, or strings if any is one."""
+    """The values of a keyword in each file: numbers, or strings if any is one.
+
+    So are numbers that no type of numpy holds together without changing one.
+    """
     found = [group.attributes[keyword] for group in groups]
     if all(value is None for value in found):
         raise CommandError(f"--keep {keyword}: no file has this keyword")
     if any(isinstance(value, (str, list)) for value in found):
         return np.array(["" if value is None else str(value) for value in found])
     if any(value is None or isinstance(value, float) for value in found):
+        if any(isinstance(n, int) and abs(n) > LARGEST_EXACT for n in found):
+            return np.array(["" if n is None else str(n) for n in found])
         return np.array([np.nan if value is None else value for value in found], "f8")
-    return np.array(found, "i8")
+    for dtype in ("i8", "u8"):
+        if all(n in range(np.iinfo(dtype).min, np.iinfo(dtype).max + 1) for n in found):
+            return np.array(found, dtype)
+    return np.array([str(n) for n in found])
 
 
 def as_groups(found):
