@@ -350,7 +350,7 @@ def test_icechunk_refuses_names(name, tmp_path, icechunk):
     from fitscodecs.adapters.icechunk import write_icechunk
 
     path = write_compressed(tmp_path / name, sample("int16", (6, 8)), fc.Rice1(bytepix=2), (1, 8))
-    with pytest.raises(ValueError, match="wanted a name|does not find"):
+    with pytest.raises(ValueError, match=r"wanted a name|does not find"):
         write_icechunk(describe_file(path).group, tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
