@@ -6,6 +6,7 @@ from .tile import Batch, Jobs
 FEATURES: dict[str, int]
 MAX_DIMENSIONS: int
 HAS_GZIP: bool
+GZIP_LEAST: int
 
 def cpu_features() -> int: ...
 def init(features: int) -> None: ...

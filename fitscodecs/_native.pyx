@@ -124,6 +124,7 @@ cdef extern from "fitscodecs.h" nogil:
     fitscodecs_status fitscodecs_dequantize(fitscodecs_dither, int64_t, int64_t, const void *,
                                             fitscodecs_pixel, size_t, double, double, bool,
                                             int64_t, void *, bool, fitscodecs_result *)
+    const size_t FITSCODECS_GZIP_LEAST
     bool fitscodecs_has_gzip()
     fitscodecs_gzip *fitscodecs_gzip_new(int)
     void fitscodecs_gzip_free(fitscodecs_gzip *)
@@ -389,6 +390,9 @@ cdef class GzipEngine:
 
     def __dealloc__(self):
         fitscodecs_gzip_free(self.gzip)
+
+
+GZIP_LEAST = FITSCODECS_GZIP_LEAST
 
 
 def deflate(data, int level):

@@ -69,7 +69,8 @@ def native_level():
 
 def deflate(raw):
     """One gzip member, without a time stamp, so that equal pixels give equal bytes."""
-    if level := native_level():
+    level = native_level()
+    if level and memoryview(raw).nbytes >= _native.GZIP_LEAST:
         return _native.deflate(raw, level)
     compressor = zlib.compressobj(ZLIB_LEVEL, zlib.DEFLATED, GZIP_WRAPPER)
     return compressor.compress(raw) + compressor.flush()

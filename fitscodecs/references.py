@@ -79,8 +79,14 @@ def describe_file(url, extension=ALL, *, storage_options=None, **settings):
         of URLs, or a file that was gzipped as a whole.
     """
     url = reference_url(url)
-    with closing(open_source(url, storage_options)) as source:
-        return describe_source(source, url, extension, **settings)
+    try:
+        with closing(open_source(url, storage_options)) as source:
+            return describe_source(source, url, extension, **settings)
+    except OSError as error:
+        text, hint, _ = str(error).partition("; copy the file first (with fsspec: simplecache::")
+        if hint:  # a cache is no place to refer to
+            raise OSError(f"{text}, which references need; copy the file elsewhere") from error
+        raise
 
 
 def reference_url(url):

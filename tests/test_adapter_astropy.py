@@ -1084,10 +1084,16 @@ def test_plugin_adds_up_its_workers(monkeypatch):
 def test_astropys_own_tests(tmp_path):
     """Those of compressed images; without plugins, which nothing here needs."""
     folder = Path(compressed.__file__).parent / "tests"
+    (tmp_path / "patient.py").write_text(  # a busy machine is no fault
+        "from hypothesis import settings\n"
+        "settings.register_profile('patient', deadline=None)\n"
+        "settings.load_profile('patient')\n"
+    )
     chosen = ["-m", "not remote_data and not slow", "-k", "not test_fitsio"]  # tests/peers has them
     done = subprocess.run(
         [sys.executable, "-B", "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(folder),
-         "-p", "no:cacheprovider", "-p", "fitscodecs.adapters.astropy", *chosen, str(folder)],
+         "-p", "no:cacheprovider", "-p", "patient", "-p", "fitscodecs.adapters.astropy", *chosen,
+         str(folder)],
         cwd=tmp_path, capture_output=True, text=True,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip

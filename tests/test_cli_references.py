@@ -137,6 +137,20 @@ def test_icechunk_says_what_is_wrong(night, tmp_path, capsys, monkeypatch):
     assert "a.icechunk: a wall of text\n" in capsys.readouterr().err
 
 
+def test_server_without_ranges(tmp_path, capsys, monkeypatch):
+    """A cache, which would help to read such a file, is no place to refer to."""
+    from fitscodecs import references
+    from fitscodecs.source import not_longer
+
+    url = "http://example.org/a.fits"
+    monkeypatch.setattr(references, "open_source", lambda *args: not_longer(b"ab", 0, 1, url))
+    assert run(url, "-o", tmp_path / "a.json") == 1
+    assert capsys.readouterr().err == (
+        f"fitscodecs: {url}: gave 2 bytes for a range of 1: it does not support ranges, which "
+        "references need; copy the file elsewhere\n"
+    )
+
+
 def test_choices(tmp_path, capsys):
     array = sample("int16", (4, 5))
     path = tmp_path / "a.fits"

@@ -47,7 +47,7 @@ def test_context_keeps_plain_numbers():
     context.dtype = "float32"
     context.shape = [np.int64(2), 3]
     assert json.loads(json.dumps(context.to_dict()))["blank"] == 3
-    stream = fc.Gzip1().encode(np.zeros(6, ">f4"))
+    stream = fc.Gzip1().encode(np.zeros(6, "f4"))
     context.scale = None
     assert fc.Gzip1().decode(stream, context=context).format == "f"
 
@@ -179,7 +179,7 @@ def test_hcompress_default_tiles(shape):
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_gzip_item_size_comes_from_the_length(itemsize):
     """4-byte items in a 16-bit image, 2-byte items in a quantized tile: all are read."""
-    pixels = np.array([[1, 2, 3], [100, 5, 6]], "u1" if itemsize == 1 else f">i{itemsize}")
+    pixels = np.array([[1, 2, 3], [100, 5, 6]], "u1" if itemsize == 1 else f"i{itemsize}")
     for codec in (fc.Gzip1(), fc.Gzip2(), fc.NoCompress()):
         stream = codec.encode(pixels)
         for dtype in ("uint8", "int16", "int32", "int64"):
@@ -188,13 +188,13 @@ def test_gzip_item_size_comes_from_the_length(itemsize):
         context = fc.DecodeContext(shape=pixels.shape, dtype="float32", scale=1.0, zero=0.0)
         assert same_bits(codec.decode(stream, context=context), pixels.astype("i4"))
     with pytest.raises(fc.DecodeError, match="wanted 0 to 255"):
-        big = fc.Gzip1().encode(np.array([300], ">i4"))
+        big = fc.Gzip1().encode(np.array([300], "i4"))
         fc.Gzip1().decode(big, context=fc.DecodeContext(shape=(1,), dtype="uint8"))
 
 
 def test_gzip_members():
     context = fc.DecodeContext(row=1, shape=(4,), dtype="int16")
-    halves = [bytes(fc.Gzip1().encode(np.array(v, ">i2"))) for v in ([1, 2], [3, 4])]
+    halves = [bytes(fc.Gzip1().encode(np.array(v, "i2"))) for v in ([1, 2], [3, 4])]
     assert fc.Gzip1().decode(b"".join(halves), context=context).tolist() == [1, 2, 3, 4]
     assert fc.Gzip1().decode(b"".join(halves) + b"\0junk", context=context).tolist() == [1, 2, 3, 4]
     with pytest.raises(fc.DecodeError, match="4 bytes for 3 pixels"):
@@ -203,21 +203,20 @@ def test_gzip_members():
     broken[-8] ^= 1
     with pytest.raises(fc.DecodeError, match="GZIP_1 tile 1: not a valid gzip member"):
         fc.Gzip1().decode(broken, context=context)
-    pixels = np.arange(9, dtype=">i4")
-    assert fc.Gzip1().encode(pixels) == fc.Gzip1().encode(pixels)
-    assert bytes(fc.Gzip1().encode(pixels))[4:8] == bytes(4)  # no time
+    assert fc.Gzip1().encode(np.arange(9)) == fc.Gzip1().encode(np.arange(9))
+    assert bytes(fc.Gzip1().encode(np.arange(9)))[4:8] == bytes(4)  # no time
 
 
 def test_gzip_without_context():
-    pixels = np.array([1, 256], ">i4")
-    big_endian = pixels.tobytes()
+    pixels = np.array([1, 256], "i4")
+    big_endian = pixels.astype(">i4").tobytes()
     for codec in (fc.Gzip1(), fc.Gzip2(itemsize=4), fc.Gzip2(tile_shape=(2,)), fc.NoCompress()):
         assert bytes(codec.decode(codec.encode(pixels))) == big_endian
     assert fc.Gzip2(itemsize=4).encode(big_endian) == fc.Gzip2().encode(pixels)
     with pytest.raises(fc.DecodeError, match="itemsize"):
         fc.Gzip2().decode(fc.Gzip2().encode(pixels))
     with pytest.raises(fc.EncodeError, match="wanted items of 4"):
-        fc.Gzip2(itemsize=4).encode(pixels.astype(">i2"))
+        fc.Gzip2(itemsize=4).encode(pixels.astype("i2"))
 
 
 # ---------------------------------------------------------------------------- quantize
@@ -355,7 +354,7 @@ def test_frame_row_selects_dither():
 def test_frame_integers_are_never_changed():
     with pytest.raises(fc.EncodeError, match="RICE_1 cannot hold int64"):
         fc.FitsTile(compression=fc.Rice1()).encode(np.array([2**40]))
-    with pytest.raises(fc.EncodeError, match="PLIO_1 tile 0: pixel value"):
+    with pytest.raises(fc.EncodeError, match="PLIO_1: pixel value"):
         fc.FitsTile(compression=fc.Plio1()).encode(np.array([-3], "i2"))
     floats = sample("f4", (3, 5))
     codec = fc.FitsTile(compression=fc.Rice1())

@@ -327,13 +327,19 @@ def test_icechunk_over_http(tmp_path, icechunk):
             array[100:110, 50:60]
 
 
-@pytest.mark.parametrize("name", ["a b", "50%", "a%20b", "\u00e4\u2192", "a#b?c", "a[b"])
+@pytest.mark.parametrize(
+    "name", ["a b", "50%", "a%20b", "\u00e4\u2192", "a#b?c", "a[b", "+,@(:&$!)*=;'"]
+)
 def test_icechunk_names(name, tmp_path, icechunk):
     from fitscodecs.adapters.icechunk import open_repository, write_icechunk
 
     (tmp_path / name).mkdir()
     array = sample("int16", (6, 8))
     path = write_compressed(tmp_path / name / f"{name}.fits", array, fc.Rice1(bytepix=2), (1, 8))
+    if not hasattr(icechunk.credentials, "HttpAccess") and name[0] != "+":
+        with pytest.raises(ValueError, match=r"icechunk 1\..* does not find"):
+            write_icechunk(describe_file(path).group, tmp_path / f"{name}.icechunk")
+        return
     write_icechunk(describe_file(path).group, tmp_path / f"{name}.icechunk")
     store = open_repository(tmp_path / f"{name}.icechunk").readonly_session("main").store
     assert same_bits(zarr.open_group(store, mode="r", zarr_format=3)["1"][...], array)
@@ -344,7 +350,7 @@ def test_icechunk_refuses_names(name, tmp_path, icechunk):
     from fitscodecs.adapters.icechunk import write_icechunk
 
     path = write_compressed(tmp_path / name, sample("int16", (6, 8)), fc.Rice1(bytepix=2), (1, 8))
-    with pytest.raises(ValueError, match="wanted a name of Unicode without tabs"):
+    with pytest.raises(ValueError, match=r"wanted a name|does not find"):
         write_icechunk(describe_file(path).group, tmp_path / "store")
     assert not (tmp_path / "store").exists()
 

@@ -210,20 +210,13 @@ NOT_AS_WRITTEN = "found an array in Fortran order|found pixels of type .*, wante
 def test_v2_arrays_of_any_order(dtype, order, place_of_codec):
     """Pixels come back as they were written, or are refused when they are written."""
     array = np.round(sample(np.dtype(dtype).newbyteorder("="), (40, 60)) / 4).astype(dtype)
-    kept = {fc.FitsTile(): order == "C", fc.TiledHDU(dtype=dtype): order == "C",
-            fc.TiledHDU(): order == "C" and array.dtype.isnative,
-            fc.NoCompress(): order == "C" and dtype[0] in ">|",
-            fc.Gzip1(): order == "C" and dtype[0] in ">|"}  # fmt: skip
-    if array.dtype.kind == "i":
-        rice = fc.Rice1(bytepix=2, tile_shape=(20, 30))
-        kept[rice] = order == "C" and array.dtype.isnative
-    if array.dtype.kind == "f":
-        kept[fc.Quantize(scale=1, zero=0)] = order == "C" and array.dtype.isnative
-    for codec, good in kept.items():
+    good = {fc.FitsTile(): True, fc.TiledHDU(dtype=dtype): order == "C",
+            fc.TiledHDU(): order == "C" and array.dtype.isnative}  # fmt: skip
+    for codec, is_kept in good.items():
         codecs = {"compressors": None, "filters": None, place_of_codec: [codec]}
         written = zarr.create_array(MemoryStore(), shape=(40, 60), chunks=(20, 30), dtype=dtype,
                                     zarr_format=2, order=order, **codecs)  # fmt: skip
-        if not good:
+        if not is_kept:
             with pytest.raises(fc.EncodeError, match=NOT_AS_WRITTEN):
                 written[...] = array
             continue

@@ -235,7 +235,10 @@ static enum fitscodecs_status encode_tile(const struct fitscodecs_batch *batch,
     enum fitscodecs_status status;
 
     job->nbytes = 0;
-    job->is_left = false;
+    job->is_left = batch->gzip != NULL && batch->codec->encode_bound(tile) < FITSCODECS_GZIP_LEAST;
+    if (job->is_left) {
+        return FITSCODECS_OK;
+    }
     if (batch->quantized) {
         status = quantize_tile(batch, job, tile, pixels, &work, result);
         if (status == FITSCODECS_NOT_QUANTIZABLE) {

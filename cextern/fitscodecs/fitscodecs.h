@@ -206,6 +206,7 @@ enum fitscodecs_status fitscodecs_dequantize(enum fitscodecs_dither dither, int6
  * 12 one that deflates, the higher the smaller and slower.  NULL if there is no memory, or if
  * fitscodecs_has_gzip() is false; then nothing else of this section does anything.
  */
+#define FITSCODECS_GZIP_LEAST 64 /* fewer bytes are stored by quick levels, not deflated */
 struct fitscodecs_gzip;
 bool fitscodecs_has_gzip(void);
 struct fitscodecs_gzip *fitscodecs_gzip_new(int level);
@@ -300,7 +301,8 @@ struct fitscodecs_encode_job {
     size_t nbytes; /* of the stream */
     double scale, zero;
     bool has_nan;
-    bool is_left; /* there is no stream, because the tile cannot be quantized or has a NaN */
+    bool is_left; /* there is no stream: the tile cannot be quantized, has a NaN, or is to be a
+                   * gzip member of less than FITSCODECS_GZIP_LEAST bytes */
 };
 
 size_t fitscodecs_encode_scratch_nbytes(const struct fitscodecs_batch *batch,

@@ -203,7 +203,7 @@ def location(url):
 
 def file_url(path):
     """The URL of a local path, which keeps a slash at its end."""
-    return "file://" + quote(os.fsencode(path))
+    return "file://" + quote(os.fsencode(path), safe="/!$&'()*+,;=:@")
 
 
 # ---------------------------------------------------------------------------- places
@@ -248,11 +248,16 @@ def containers_of(urls, storage_options=None):
 def refuse_url(url):
     """Raise ValueError if icechunk cannot read the file of a URL or path."""
     part = urlsplit(location(url))
-    keeps_ports = hasattr(icechunk.credentials, "HttpAccess")  # since version 2
-    if part.port is not None and not keeps_ports:
-        raise ValueError(
-            f"icechunk {icechunk.__version__} loses the port of {url}: wanted icechunk 2"
-        )
+    if not hasattr(icechunk.credentials, "HttpAccess"):  # before version 2
+        if part.port is not None:
+            raise ValueError(
+                f"icechunk {icechunk.__version__} loses the port of {url}: wanted icechunk 2"
+            )
+        if part.scheme == "file" and "%" in part.path:
+            raise ValueError(
+                f"icechunk {icechunk.__version__} does not find {url}: wanted icechunk 2, or a "
+                "name of ASCII without blanks, % and brackets"
+            )
     if part.scheme == "file" and UNKEPT.search(unquote(part.path, errors="surrogateescape")):
         raise ValueError(f"{url!r}: wanted a name of Unicode without tabs and line breaks, which "
                          "icechunk keeps")  # fmt: skip

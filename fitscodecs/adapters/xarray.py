@@ -76,9 +76,8 @@ def open_dataset(
     data = xr.open_zarr(
         target, group=group, chunks=None, storage_options=storage_options, **settings
     )
-    if not data.variables and (groups := groups_of(target, group, storage_options)):
-        raise ValueError(f"found the groups {', '.join(groups)} and no arrays, wanted one of them: "
-                         "say group=")  # fmt: skip
+    if not data.variables:
+        refuse_groups(target, group, storage_options)
     if chunks is None:
         return data
     grains = {
@@ -207,9 +206,11 @@ def parquet_urls(mapper):
         yield from next(([path] for path in paths if isinstance(path, str) and path), [])
 
 
-def groups_of(target, group, storage_options):
-    """The names of groups in a group."""
-    return list(opened_group(target, group, storage_options).group_keys())
+def refuse_groups(target, group, storage_options):
+    """Raise ValueError for a group that holds no arrays but groups."""
+    if groups := list(opened_group(target, group, storage_options).group_keys()):
+        raise ValueError(f"found the groups {', '.join(groups)} and no arrays, wanted one of them: "
+                         "say group=")  # fmt: skip
 
 
 def array_of(target, group, name, storage_options):

@@ -56,7 +56,8 @@ class Survey:
         self.groups.append((file, group))
 
     def refuse(self, file, reason):
-        reason = reason.removeprefix(f"{os.path.abspath(file)}: ").removeprefix(f"{file}: ")
+        for name in (os.path.abspath(file), file):
+            reason = reason.removeprefix(name).removeprefix(":").lstrip()
         self.refused.append((file, reason))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _native
 from ..context import current_context
 from ..errors import DecodeError, EncodeError
-from .buffers import as_array, as_bytes, check_memory, contiguous, deliver, receive
+from .buffers import as_array, as_bytes, contiguous, deliver, receive
 
 try:
     from numcodecs.abc import Codec as _NumcodecsCodec
@@ -110,7 +110,6 @@ class TileCodec(Codec):
     needs_2d: ClassVar[bool] = False
     clips: ClassVar[bool] = False  # lossy values may leave the image's type and are clipped
     bitpix: ClassVar[tuple] = (8, 16, 32)  # of images whose pixels the streams can hold
-    byteorder: ClassVar[str] = "="  # of what is decoded without a context
 
     wrapped: ClassVar[bool] = False  # a stream has to be unpacked before the C function
     native_parameters_vary: ClassVar[bool] = False  # they depend on the length of the stream
@@ -204,8 +203,7 @@ class TileCodec(Codec):
         ----------
         buf : buffer
             Integers of any width and byte order whose values the codec can hold, in any shape
-            with as many pixels as the tile has. Without a context they are in C order and in
-            native byte order, as decoding gives them.
+            with as many pixels as the tile has.
         context : DecodeContext, optional
             The tile; without one, `tile_shape` or the shape of `buf` is used.
 
@@ -217,14 +215,11 @@ class TileCodec(Codec):
         Raises
         ------
         EncodeError
-            If a value, the type or the number of pixels is not what the codec can hold, or the
-            order is not the one that pixels come back in.
+            If a value, the type or the number of pixels is not what the codec can hold.
         """
         context = context or current_context()
         place = where(self.zcmptype[0], context)
         array = as_array(buf)
-        if context is None:
-            check_memory(array, array.dtype.newbyteorder(self.byteorder), place)
         shape = self._shape(context, array.shape)
         if array.size != math.prod(shape):
             raise EncodeError(f"{place}: {array.size} pixels, wanted {math.prod(shape)}")

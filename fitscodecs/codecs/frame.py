@@ -12,7 +12,8 @@ offset bytes    content
 8      that     description: a JSON object in UTF-8, with the keys ``context`` (the tile, see
                 `DecodeContext.to_dict`), ``compression`` (configuration of the codec of the
                 stream) and ``quantize`` (configuration, or null if the pixels are not quantized);
-                and ``byteorder``, "big", if that is the order of the pixels to give back
+                and where that is so of the pixels to give back, ``byteorder``, "big", and
+                ``order``, "F"
 ...    the rest the stream, exactly as it would stand in the heap of a FITS file
 ====== ======== ==========================================================================
 """
@@ -27,7 +28,7 @@ from ..context import DecodeContext, current_context
 from ..errors import DecodeError, EncodeError, NotQuantizable
 from ..scaling import from_stored, stored_dtype, to_stored
 from .base import Codec, TileCodec
-from .buffers import as_array, as_bytes, check_memory, contiguous, deliver, receive
+from .buffers import as_array, as_bytes, contiguous, deliver, receive
 from .gzip import Gzip1, Gzip2
 from .options import options_of
 from .quantize import Quantize
@@ -114,8 +115,8 @@ class FitsTile(Codec):
         Parameters
         ----------
         buf : buffer
-            Pixels of a type that FITS holds, of either byte order. Without a context they are
-            in C order, and the frame keeps their byte order.
+            Pixels of a type that FITS holds, of either byte order. Without a context the frame
+            keeps how they lie in memory: their byte order, and C or Fortran order.
         context : DecodeContext, optional
             The tile; its row selects the dither values. It is not changed.
 
@@ -134,10 +135,10 @@ class FitsTile(Codec):
             raise EncodeError(
                 f"FitsTile: {array.size} pixels of type {array.dtype}, wanted a type of FITS"
             )
-        context, byteorder = context or current_context(), None
+        context, byteorder, is_fortran = context or current_context(), None, False
         if context is None:
-            check_memory(array, array.dtype, "FitsTile")
             context, byteorder = DecodeContext(), array.dtype.str[0]
+            is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
         pixels = contiguous(array, array.dtype.newbyteorder("="))
         shape = context.shape or self.tile_shape or pixels.shape
         tile = DecodeContext(row=context.row, shape=shape, dtype=pixels.dtype)
@@ -151,6 +152,8 @@ class FitsTile(Codec):
         }
         if byteorder == ">":
             parts["byteorder"] = "big"
+        if is_fortran and array.shape == shape:
+            parts["order"] = "F"
         description = json.dumps(parts).encode()
         return memoryview(
             MAGIC
@@ -179,8 +182,7 @@ class FitsTile(Codec):
             if stored.dtype.kind != "f":
                 raise EncodeError(f"{compression.zcmptype[0]} cannot hold {pixels.dtype}")
             tile.column, compression = "GZIP_COMPRESSED_DATA", Gzip1()
-        place = DecodeContext(row=tile.row, shape=tile.shape)
-        return quantize, compression, compression.encode(stored, context=place)
+        return quantize, compression, compression.encode(stored)
 
     def _compression(self, stored):
         if self.compression is not None:
@@ -207,8 +209,8 @@ class FitsTile(Codec):
         Returns
         -------
         memoryview
-            Pixels of the type that was encoded, in the byte order that the frame tells, with the
-            shape of the tile.
+            Pixels of the type that was encoded, with the shape of the tile, in memory as the
+            frame tells.
 
         Raises
         ------
@@ -216,7 +218,7 @@ class FitsTile(Codec):
             If the frame is damaged, of another version, or of another shape.
         """
         stream = as_bytes(buf)
-        tile, compression, quantize, byteorder, start = self._open(stream)
+        tile, compression, quantize, (byteorder, order), start = self._open(stream)
         context = context or current_context()
         if context is not None and context.shape not in (None, tile.shape):
             raise DecodeError(f"FitsTile: tile of shape {tile.shape}, wanted {context.shape}")
@@ -239,10 +241,12 @@ class FitsTile(Codec):
             if not holds_unsigned(compression, dtype):
                 pixels = from_stored(pixels.astype(stored.dtype, copy=False), dtype)
             work[...] = pixels
+        if out is None and order == "F":
+            target = np.empty(tile.shape, target.dtype, order)
         return deliver(work, target)
 
     def _open(self, frame):
-        """Context, codec, quantizer, byte order of the pixels and start of the stream."""
+        """Context, codec, quantizer, byte order and order of the pixels, start of the stream."""
         head = frame[:HEAD_NBYTES].tobytes()
         if len(head) < HEAD_NBYTES or head[:4] != MAGIC:
             raise DecodeError(f"FitsTile: frame starts with {head[:4]!r}, wanted {MAGIC!r}")
@@ -256,7 +260,10 @@ class FitsTile(Codec):
             tile = DecodeContext.from_dict(description["context"])
             compression = configured(description["compression"], TileCodec.listed)
             quantize = configured(description["quantize"], [Quantize])
-            byteorder = {"little": "<", "big": ">"}[description.get("byteorder", "little")]
+            layout = (
+                {"little": "<", "big": ">"}[description.get("byteorder", "little")],
+                {"C": "C", "F": "F"}[description.get("order", "C")],
+            )
             complete = (
                 tile.shape is not None
                 and tile.dtype.name in FITS_TYPES
@@ -277,4 +284,4 @@ class FitsTile(Codec):
             raise DecodeError(f"FitsTile: description of the frame: {error}") from error
         if not complete:
             raise DecodeError("FitsTile: description of the frame is not complete")
-        return tile, compression, quantize, byteorder, start
+        return tile, compression, quantize, layout, start

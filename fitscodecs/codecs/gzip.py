@@ -31,8 +31,7 @@ class Gzip1(RawCodec):
     >>> import fitscodecs as fc, numpy as np
     >>> codec = fc.Gzip1()
     >>> context = fc.DecodeContext(shape=(2, 2), dtype="float32")
-    >>> stream = codec.encode(np.ones((2, 2), "f4"), context=context)
-    >>> codec.decode(stream, context=context).tolist()
+    >>> codec.decode(codec.encode(np.ones((2, 2), "f4")), context=context).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
 

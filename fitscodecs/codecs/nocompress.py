@@ -14,7 +14,6 @@ from .buffers import (
     allocate,
     as_array,
     as_bytes,
-    check_memory,
     contiguous,
     deliver,
     receive,
@@ -36,7 +35,6 @@ class RawCodec(TileCodec):
     native_parameters_vary: ClassVar[bool] = True
     shuffled: ClassVar[bool] = False
     largest_itemsize: ClassVar[int] = 8
-    byteorder: ClassVar[str] = ">"
 
     def wrap(self, raw):
         """The stream that holds these bytes."""
@@ -67,10 +65,7 @@ class RawCodec(TileCodec):
         return np.dtype("u1" if itemsize == 1 else f"i{itemsize}")
 
     def encode(self, buf, *, context=None):
-        """Compress one tile of any numeric type and byte order; see `TileCodec.encode`.
-
-        Without a context pixels are big-endian, as the bytes that decoding gives then.
-        """
+        """Compress one tile of any numeric type and byte order; see `TileCodec.encode`."""
         context = context or current_context()
         place = where(self.zcmptype[0], context)
         array = as_array(buf)
@@ -78,8 +73,6 @@ class RawCodec(TileCodec):
             raise EncodeError(f"{place}: pixels of type {array.dtype}, wanted 1, 2, 4 or 8 bytes")
         if array.size == 0:
             raise EncodeError(f"{place}: a tile without pixels")
-        if context is None:
-            check_memory(array, array.dtype.newbyteorder(self.byteorder), place)
         npixels = context.npixels if context is not None else None
         if npixels is not None and npixels != array.size:
             raise EncodeError(f"{place}: {array.size} pixels, wanted {npixels}")
@@ -153,7 +146,7 @@ class NoCompress(RawCodec):
     Examples
     --------
     >>> import fitscodecs as fc, numpy as np
-    >>> bytes(fc.NoCompress().encode(np.array([1, 2], ">i2")))
+    >>> bytes(fc.NoCompress().encode(np.array([1, 2], "i2")))
     b'\\x00\\x01\\x00\\x02'
     """
 

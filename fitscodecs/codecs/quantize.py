@@ -11,7 +11,7 @@ from .. import _native
 from ..context import DecodeContext, current_context
 from ..errors import DecodeError, EncodeError
 from .base import PIXEL_TYPES, Codec, where, whole_number
-from .buffers import allocate, as_array, check_memory, contiguous, deliver, receive
+from .buffers import allocate, as_array, contiguous, deliver, receive
 
 __all__ = ["METHODS", "NULL_INTEGER", "Quantize"]
 
@@ -127,8 +127,7 @@ class Quantize(Codec):
         Parameters
         ----------
         buf : buffer
-            float32 or float64 pixels; NaN is allowed. With a context they are of either byte
-            order, without one native and in C order, as decoding gives them.
+            float32 or float64 pixels of either byte order; NaN is allowed.
         context : DecodeContext, optional
             The tile. Its `scale`, `zero` and `blank` are set; `shape` and `dtype` too if they
             were None. Needed unless `scale` and `zero` are fixed.
@@ -148,8 +147,6 @@ class Quantize(Codec):
         array = as_array(buf)
         if array.dtype.kind != "f" or array.itemsize not in (4, 8):
             raise EncodeError(f"{place}: pixels of type {array.dtype}, wanted float32 or float64")
-        if context is None:
-            check_memory(array, array.dtype.newbyteorder("="), place)
         pixels = contiguous(array, array.dtype.newbyteorder("="))
         shape = context.shape if context is not None and context.shape else array.shape
         if math.prod(shape) != pixels.size or pixels.size == 0:

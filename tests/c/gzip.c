@@ -218,6 +218,12 @@ static void image_new(struct image *image)
     memcpy(image->tile.parameters, image->batch.parameters, sizeof image->tile.parameters);
 }
 
+/* Whether the tiles are left to the caller. */
+static bool is_short(const struct image *image)
+{
+    return image->npixels * image->itemsize < FITSCODECS_GZIP_LEAST;
+}
+
 static struct buffer encode_image(struct image *image)
 {
     size_t bound = fitscodecs_stream_bound(&image->batch, &image->tile), ndone;
@@ -234,6 +240,10 @@ static struct buffer encode_image(struct image *image)
                                   out.nbytes, scratch.data, scratch.nbytes, &ndone,
                                   &result) == FITSCODECS_OK);
     CHECK(ndone == image->njobs);
+    for (size_t i = 0; i < image->njobs; i++) {
+        CHECK(image->encode_jobs[i].is_left == is_short(image));
+        CHECK((image->encode_jobs[i].nbytes == 0) == is_short(image));
+    }
     streams = buffer_copy(out.data, result.nbytes, 1);
     buffer_free(&out);
     buffer_free(&scratch);
@@ -287,7 +297,9 @@ static void check_tiles(void)
     image.batch.gzip = deflater;
     streams = encode_image(&image);
     image.batch.gzip = inflater;
-    decode_image(&image, &streams, random_below(image.njobs + 1));
+    if (!is_short(&image)) {
+        decode_image(&image, &streams, random_below(image.njobs + 1));
+    }
     buffer_free(&streams);
     buffer_free(&image.out);
     buffer_free(&image.pixels);

@@ -47,12 +47,6 @@ def alone(method, *args):
     return Context().run(method, *args)
 
 
-def compressed(codec, pixels):
-    """The stream of pixels of either order, which are brought into the order of the codec."""
-    dtype = pixels.dtype.newbyteorder(codec.byteorder)
-    return bytes(alone(codec.encode, np.ascontiguousarray(pixels, dtype)))
-
-
 class DropIn(Codec):
     """Base of the classes: one of our codecs with the constructor, and the types, of astropy's."""
 
@@ -87,7 +81,7 @@ class DropIn(Codec):
         EncodeError
             If the codec cannot hold the pixels; it is a ValueError.
         """
-        return compressed(self.codec(), self.pixels(as_array(buf)))
+        return bytes(alone(self.codec().encode, self.pixels(as_array(buf))))
 
     def decode(self, buf, out=None):
         """Decompress one tile.
@@ -156,7 +150,7 @@ class Gzip2(DropIn):
     def encode(self, buf):
         array = as_array(buf)
         typed = isinstance(buf, np.ndarray) or array.itemsize > 1
-        return compressed(made(codecs.Gzip2) if typed else self.codec(), array)
+        return bytes(alone((made(codecs.Gzip2) if typed else self.codec()).encode, array))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +180,7 @@ class Rice1(DropIn):
     def encode(self, buf):
         codec = made(codecs.Rice1, blocksize=self.blocksize, bytepix=self.bytepix)
         pixels = as_array(buf).astype(f"i{codec.bytepix}", copy=False)
-        return compressed(codec, pixels.view(codec.stored_dtype()))
+        return bytes(alone(codec.encode, pixels.view(codec.stored_dtype())))
 
     def decode(self, buf, out=None):
         return super().decode(buf, out).view(f"i{self.codec().bytepix}")
