@@ -676,7 +676,7 @@ cdef class EncodeJobs:
         return bound, scratch
 
 
-def encode_tiles(batch, array, row, corner, shape, size_t room):
+def encode_tiles(batch, array, row, corner, shape, size_t room, nbytes, scale, zero, has_nan):
     """Encode tiles of an image.
 
     Parameters
@@ -689,13 +689,16 @@ def encode_tiles(batch, array, row, corner, shape, size_t room):
         For each tile its table row, its first pixel and its shape, slow axis first.
     room : int
         Bytes to have for streams, if the bound of a single tile is not more.
+    nbytes : int64 array
+        Set to the length of the stream of each tile, in order; -1 for a tile that is left to the
+        caller.
+    scale, zero : float64 arrays
+        Set.
+    has_nan : int64 array
+        Set to 0 or 1.
 
     Returns
     -------
-    nbytes : list of int
-        Length of the stream of each tile, in order; -1 for a tile that is left to the caller.
-    scale, zero : list of float
-    has_nan : list of bool
     streams : list of bytes
         The streams, one after the other, those of many tiles in each element.
     """
@@ -707,6 +710,11 @@ def encode_tiles(batch, array, row, corner, shape, size_t room):
     cdef fitscodecs_batch b
     cdef size_t i, done = 0, ndone = 0, bound, scratch_nbytes
     cdef list streams = []
+    cdef Buffer found_nbytes = Buffer(nbytes, True), found_nan = Buffer(has_nan, True)
+    cdef Buffer found_scale = Buffer(scale, True), found_zero = Buffer(zero, True)
+
+    for found in (found_nbytes, found_nan, found_scale, found_zero):
+        (<Buffer>found).require(8 * todo.n)
 
     if not 1 <= image.view.ndim <= <int>FITSCODECS_MAX_DIMENSIONS:
         raise ValueError(f"{image.view.ndim} axes, wanted 1 to {FITSCODECS_MAX_DIMENSIONS}")
@@ -746,7 +754,9 @@ def encode_tiles(batch, array, row, corner, shape, size_t room):
         if status != FITSCODECS_OK:
             raise EncodeError(message(f"{batch.label} tile {todo.job[done].row}", &result))
         streams.append(PyBytes_FromStringAndSize(<const char *>out.data, result.nbytes))
-    return ([-1 if todo.job[i].is_left else <int64_t>todo.job[i].nbytes for i in range(todo.n)],
-            [todo.job[i].scale for i in range(todo.n)],
-            [todo.job[i].zero for i in range(todo.n)],
-            [todo.job[i].has_nan != 0 for i in range(todo.n)], streams)
+    for i in range(todo.n):
+        (<int64_t *>found_nbytes.view.buf)[i] = -1 if todo.job[i].is_left else todo.job[i].nbytes
+        (<double *>found_scale.view.buf)[i] = todo.job[i].scale
+        (<double *>found_zero.view.buf)[i] = todo.job[i].zero
+        (<int64_t *>found_nan.view.buf)[i] = todo.job[i].has_nan
+    return streams

@@ -68,7 +68,7 @@ def commentary(keyword, text):
 
 def printable(keyword, line):
     """A card as bytes, if all its characters are ones that a header may hold."""
-    if not all(" " <= c <= "~" for c in line):
+    if not (line.isascii() and line.isprintable()):
         raise EncodeError(f"card {keyword} has characters that a header cannot hold: {line!r}")
     return line.ljust(CARD)[:CARD].encode("ascii")
 

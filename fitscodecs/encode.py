@@ -176,14 +176,15 @@ def make_batch(settings, array):
 
 def encode_batch(settings, batch, array, tiles, corners, shapes):
     """Encode tiles in native calls, and those that are left one by one."""
-    nbytes, scale, zero, has_nan, streams = _native.encode_tiles(
-        batch, array, tiles, corners, shapes, ROOM_NBYTES
-    )
     n = len(tiles)
+    nbytes, has_nan = np.empty(n, np.int64), np.empty(n, np.int64)
+    scale, zero = np.empty(n), np.empty(n)
+    streams = _native.encode_tiles(
+        batch, array, tiles, corners, shapes, ROOM_NBYTES, nbytes, scale, zero, has_nan
+    )
     encoded = EncodedTiles(
-        np.zeros(n, np.int64), np.array(nbytes, np.int64), np.array(scale), np.array(zero),
-        np.array(has_nan), [None] * n, streams
-    )  # fmt: skip
+        np.zeros(n, np.int64), nbytes, scale, zero, has_nan.astype(bool), None, streams
+    )
     if not (encoded.nbytes < 0).any():
         return encoded
     heap, first, rows = memoryview(b"".join(streams)), 0, []

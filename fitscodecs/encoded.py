@@ -21,6 +21,11 @@ class EncodedTile:
     blank: int | None = None  # null integer, where tiles of an image have different ones
 
 
+def given(blanks):
+    """The null integers, or None if there are none."""
+    return blanks if any(blank is not None for blank in blanks) else None
+
+
 @dataclass(frozen=True)
 class EncodedTiles:
     """Rows of the table as arrays, in its order, and the heap that belongs to them.
@@ -31,8 +36,8 @@ class EncodedTiles:
         Index in COLUMNS, and length of the stream.
     scale, zero : ndarray of float64
     has_nan : ndarray of bool
-    blank : list
-        Null integers, where tiles of an image have different ones, or None.
+    blank : list or None
+        Null integers or None, where tiles of an image have different ones.
     heap : list of bytes
         The streams, one after the other, each within one element.
     """
@@ -42,7 +47,7 @@ class EncodedTiles:
     scale: np.ndarray
     zero: np.ndarray
     has_nan: np.ndarray
-    blank: list
+    blank: list | None
     heap: list
 
     def __len__(self):
@@ -58,7 +63,7 @@ class EncodedTiles:
         if self.nbytes[i]:
             stream = self.heap[k][start - starts[k] : start - starts[k] + int(self.nbytes[i])]
         return EncodedTile(int(self.column[i]), stream, float(self.scale[i]), float(self.zero[i]),
-                           bool(self.has_nan[i]), self.blank[i])  # fmt: skip
+                           bool(self.has_nan[i]), self.blank and self.blank[i])  # fmt: skip
 
     @property
     def heap_nbytes(self):
@@ -74,7 +79,7 @@ class EncodedTiles:
             np.array([tile.scale for tile in tiles], np.float64),
             np.array([tile.zero for tile in tiles], np.float64),
             np.array([tile.has_nan for tile in tiles], bool),
-            [tile.blank for tile in tiles],
+            given([tile.blank for tile in tiles]),
             [tile.stream for tile in tiles],
         )
 
@@ -84,6 +89,8 @@ class EncodedTiles:
         arrays = ("column", "nbytes", "scale", "zero", "has_nan")
         return cls(
             *(np.concatenate([getattr(part, name) for part in parts]) for name in arrays),
-            [blank for part in parts for blank in part.blank],
+            given([b for part in parts for b in part.blank or [None] * len(part)])
+            if any(part.blank for part in parts)
+            else None,
             [streams for part in parts for streams in part.heap],
         )

@@ -5,6 +5,7 @@ Only the few dozen keywords that tell where pixels are and how they are coded ar
 A header is raw bytes, or any mapping from keyword to value.
 """
 
+import functools
 import math
 import re
 from dataclasses import dataclass, field
@@ -17,12 +18,14 @@ from .scaling import Scaling
 
 __all__ = [
     "BLOCK",
+    "CARD",
     "Column",
     "ImageStructure",
     "data_nbytes",
     "image_structure",
     "is_compressed",
     "is_plain_image",
+    "parse_card",
     "parse_header",
 ]
 
@@ -58,6 +61,17 @@ def parse_value(text):
     return None
 
 
+@functools.lru_cache(2**13)
+def parse_card(card):
+    """Keyword and value of a card, which are in a tuple, or the keyword alone.
+
+    Remembered, because most cards of a file are those of the one before it.
+    """
+    text = card.decode("latin-1")
+    keyword = text[:8].rstrip()
+    return (keyword, parse_value(text[10:])) if text[8:10] == "= " else (keyword,)
+
+
 def parse_header(raw):
     """Keywords and values of the cards before END; the first card of a keyword counts.
 
@@ -68,12 +82,11 @@ def parse_header(raw):
     """
     header = {}
     for start in range(0, len(raw) - CARD + 1, CARD):
-        card = raw[start : start + CARD].decode("latin-1")
-        keyword = card[:8].rstrip()
-        if keyword == "END":
+        parsed = parse_card(raw[start : start + CARD])
+        if len(parsed) == 2:
+            header.setdefault(*parsed)
+        elif parsed[0] == "END":
             break
-        if card[8:10] == "= ":
-            header.setdefault(keyword, parse_value(card[10:]))
     return header
 
 

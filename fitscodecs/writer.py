@@ -161,7 +161,7 @@ def columns_of(settings, tiles):
     columns = [(COLUMNS[0], f"{descriptor}{letter}({sizes[0] // itemsize})")]
     if settings.quantize is not None:
         columns += [("ZSCALE", "1D"), ("ZZERO", "1D")]
-    if any(blank is not None for blank in tiles.blank):
+    if tiles.blank is not None:
         columns.append(("ZBLANK", "1K"))
     if sizes[1]:
         columns.append((COLUMNS[1], f"{descriptor}B({sizes[1]})"))

@@ -15,7 +15,7 @@ from astropy.utils.shapes import simplify_basic_index
 
 from ...errors import DecodeError, HeaderError
 from ...grid import plan
-from ...header import image_structure
+from ...header import CARD, image_structure, parse_card
 from ...scaling import Scaling
 from ...source import coalesce
 from ...table import TileTable
@@ -55,25 +55,29 @@ def tile_shape_of(header):
     return np.array([header.get(f"ZTILE{naxis - k}", default[k]) for k in range(naxis)], dtype=int)
 
 
-class TableHeader:
-    """The header of a table as `image_structure` asks for it.
+def keyword_and_value(card):
+    """Those of a card of astropy, which does not parse it for that if it is as in the file."""
+    image = card._image
+    if image is not None and len(image) == CARD and not card._modified:
+        return parse_card(image.encode("latin-1"))
+    value = card.value
+    return card.keyword, value.item() if isinstance(value, np.generic) else value
+
+
+def table_header(header):
+    """The header of a table as `image_structure` asks for it, as a dictionary.
 
     A ZDITHER0 that is no seed counts from the start of the dither table, as in astropy.
     """
-
-    def __init__(self, header):
-        self.header = header
-
-    def __contains__(self, keyword):
-        return keyword in self.header
-
-    def get(self, keyword, default=None):
-        value = self.header.get(keyword, default)
-        if isinstance(value, np.generic):  # a program may have set it so
-            value = value.item()
-        if keyword == "ZDITHER0" and isinstance(value, int):
-            return seed_of(value)
-        return value
+    values = {}
+    for card in header._cards if hasattr(header, "_cards") else header.cards:
+        parsed = keyword_and_value(card)
+        if len(parsed) == 2:
+            values.setdefault(*parsed)
+    seed = values.get("ZDITHER0")
+    if isinstance(seed, int):
+        values["ZDITHER0"] = seed_of(seed)
+    return values
 
 
 def fingerprint(header):
@@ -93,7 +97,7 @@ def structure_of(bintable, header):
     known, structure = _structures.get(bintable, (None, None))
     if known is None or known != seen:
         _tiled_compression._check_compressed_header(header)
-        structure = image_structure(TableHeader(header))
+        structure = image_structure(table_header(header))
         # Reading a value makes the card parse it, which shows in the fingerprint.
         with _lock:
             _structures[bintable] = fingerprint(header), structure
