@@ -1,7 +1,6 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """From pixels to tiles."""
 
-import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from .grid import plan
 from .scaling import to_stored
 from .table import COLUMNS
 from .threads import in_threads
-from .tile import TASK_NPIXELS, THREADS_NPIXELS, tasks
+from .tile import shares
 
 __all__ = ["EncodeContext", "encode_tiles", "noise"]
 
@@ -82,8 +81,7 @@ def encode_tiles(settings, array, threads=1, done=None):
     """
     pieces = plan(settings.shape, settings.tile_shape, [range(n) for n in settings.shape])
     grid = [-(-n // t) for n, t in zip(settings.shape, settings.tile_shape, strict=True)]
-    npixels = math.prod(settings.shape)
-    parts = tasks(pieces, min(TASK_NPIXELS, max(THREADS_NPIXELS // 2, npixels // (2 * threads))))
+    parts, threads = shares(pieces, threads)
 
     batch = make_batch(settings, array)
 

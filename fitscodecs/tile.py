@@ -15,13 +15,14 @@ from .grid import Plan
 from .table import COLUMNS, Entries
 from .threads import in_threads
 
-__all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "tasks"]
+__all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "shares"]
 
 # Pixels that one task decodes: enough that a task is worth its overhead, few enough that what has
 # been unpacked and not decoded yet stays small.
 TASK_NPIXELS = 2**20
-# Below this a second thread costs more than it brings.
-THREADS_NPIXELS = 2**18
+LEAST_NPIXELS = 2**18
+# Below this, a millisecond or two, a second thread costs more than it brings.
+THREADS_NPIXELS = 2**20
 
 LEFT = -1  # bytes used, of a tile that the C library leaves to be unpacked here
 
@@ -232,12 +233,15 @@ class ColumnDecoder:
 
 def decode_part(structure, tiles, out, flip):
     """Decode tiles of any columns, one column after the other."""
-    used = np.zeros(len(tiles), np.int64)
     columns = tiles.entries.column
-    for column in np.unique(columns):
-        chosen = np.flatnonzero(columns == column)
-        decoder = ColumnDecoder(structure, column, out, flip)
-        used[chosen] = decoder.decode(tiles if len(chosen) == len(tiles) else tiles.part(chosen))
+    if (columns == columns[0]).all():
+        used = ColumnDecoder(structure, columns[0], out, flip).decode(tiles)
+    else:
+        used = np.zeros(len(tiles), np.int64)
+        for column in np.unique(columns):
+            chosen = np.flatnonzero(columns == column)
+            decoder = ColumnDecoder(structure, column, out, flip)
+            used[chosen] = decoder.decode(tiles.part(chosen))
     unify_blanks(structure, tiles.entries, tiles.plan, out)
     return used
 
@@ -257,11 +261,15 @@ def unify_blanks(structure, entries, plan, out):
         tile[tile == entries.blank[i]] = blank
 
 
-def tasks(plan, npixels_per_task):
-    """Slices of the plan of about that many pixels each."""
-    number = (np.cumsum(np.prod(plan.shape, axis=1)) - 1) // npixels_per_task
-    cuts = np.flatnonzero(np.diff(number)) + 1
-    return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), len(plan)])]
+def shares(plan, threads):
+    """Slices of the plan for threads to work on, and the number of threads that it is worth."""
+    last = np.cumsum(np.prod(plan.shape, axis=1))
+    npixels = int(last[-1])
+    if npixels < THREADS_NPIXELS:
+        threads = 1
+    size = min(TASK_NPIXELS, max(LEAST_NPIXELS, npixels // (2 * threads)))
+    cuts = np.flatnonzero(np.diff((last - 1) // size)) + 1
+    return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), len(plan)])], threads
 
 
 def decode_tiles(structure, entries, streams, plan, out, threads=1, flip=False):
@@ -294,15 +302,10 @@ def decode_tiles(structure, entries, streams, plan, out, threads=1, flip=False):
     """
     if len(plan) == 0:
         return np.zeros(0, np.int64)
-    npixels = int(np.prod(plan.shape, axis=1).sum())
-    size = min(TASK_NPIXELS, max(THREADS_NPIXELS // 2, npixels // max(1, 2 * threads)))
-    parts = tasks(plan, size)
-
+    parts, threads = shares(plan, threads)
     tiles = Tiles(entries, streams, plan)
 
     def work(chosen):
         return decode_part(structure, tiles.part(chosen), out, flip)
 
-    if npixels < THREADS_NPIXELS:
-        threads = 1
     return np.concatenate(in_threads(work, parts, threads))
