@@ -21,6 +21,7 @@ from ...tiled import TiledHDU
 from .ranges import contents
 from .spec import native_dtype
 from .tiled import FitsTiled
+from .workers import off_the_loop
 
 __all__ = ["FilterCodec", "TileCodec", "WholeHDU"]
 
@@ -107,7 +108,7 @@ class Wrapper:
         return spec.prototype.nd_buffer.from_numpy_array(cast)
 
     async def _decode_single(self, chunk_data, chunk_spec):
-        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
+        return await off_the_loop(self._decode_sync, chunk_data, chunk_spec)
 
     async def _encode_single(self, chunk_data, chunk_spec):
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)

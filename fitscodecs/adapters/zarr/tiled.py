@@ -15,6 +15,7 @@ from ...zarr_metadata import CODEC_NAME
 from .index import Abandoned, IndexCache, Place, place_of
 from .ranges import Missing, Requests, contents, fetch_sync
 from .spec import native_dtype
+from .workers import off_the_loop
 
 __all__ = ["FitsTiled"]
 
@@ -140,7 +141,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return chunk_spec.prototype.buffer.from_bytes(hdu)
 
     async def _decode_single(self, chunk_data, chunk_spec):
-        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
+        return await off_the_loop(self._decode_sync, chunk_data, chunk_spec)
 
     async def _encode_single(self, chunk_data, chunk_spec):
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
@@ -158,7 +159,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         try:
             if is_whole(selection, chunk_spec.shape):
                 data = await self._requests.one(byte_getter, prototype, None, None)
-                return await asyncio.to_thread(self._decode, data, chunk_spec, place, selection)
+                return await off_the_loop(self._decode, data, chunk_spec, place, selection)
 
             async def read(steps):
                 ranges = next(steps)
@@ -173,7 +174,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
                 index = await self._index(place, read)
                 index.check_type(native_dtype(chunk_spec.dtype), self.scaled)
                 steps = pixel_steps(index, selection, chunk_spec.shape, self.scaled)
-                pixels = await asyncio.to_thread(await read(steps), THREADS)
+                pixels = await off_the_loop(await read(steps), THREADS)
         except Missing:
             return None
         return prototype.nd_buffer.from_numpy_array(np.asarray(pixels))
