@@ -243,7 +243,7 @@ class UrlSource(Source):
             from fsspec.core import url_to_fs
         except ImportError as error:
             raise ImportError(
-                "reading a URL needs fsspec: pip install fitscodecs[fsspec]"
+                "reading a URL needs fsspec: pip install 'fitscodecs[fsspec]'"
             ) from error
         self.url = self.name = url
         self.storage_options = dict(storage_options or {})

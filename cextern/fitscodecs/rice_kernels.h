@@ -17,20 +17,15 @@
  * Blocks of 16 or 32 pixels only.
  */
 #include "bitwriter.h"
+#include "kernels.h"
 #include "rice.h"
 
-#if WITH_AVX2 || WITH_NEON
 #define RICE_LANES 4
-#else
-#define RICE_LANES 4
-#endif
 
 #if defined(__GNUC__) || defined(__clang__)
-#define RICE_INLINE static inline __attribute__((always_inline))
 #define RICE_APART static __attribute__((noinline))
 #define RICE_UNLIKELY(condition) __builtin_expect(condition, 0)
 #else
-#define RICE_INLINE static inline
 #define RICE_APART static
 #define RICE_UNLIKELY(condition) (condition)
 #endif
@@ -82,7 +77,7 @@ static const uint8_t rice_runs[256] = {
 #endif
 
 /* Zeros before the first one; any number for 0, but below 64 unless the CPU counts them itself. */
-RICE_INLINE unsigned NAME(rice_run)(uint64_t window)
+static ALWAYS_INLINE unsigned NAME(rice_run)(uint64_t window)
 {
 #if WITH_AVX2
     return (unsigned)_lzcnt_u64(window);
@@ -95,7 +90,7 @@ RICE_INLINE unsigned NAME(rice_run)(uint64_t window)
 }
 
 /* Zeros behind the last one of a window that is not 0: its marker is there. */
-RICE_INLINE unsigned NAME(rice_marker)(uint64_t window)
+static ALWAYS_INLINE unsigned NAME(rice_marker)(uint64_t window)
 {
 #if defined(__GNUC__) || defined(__clang__)
     return (unsigned)__builtin_ctzll(window);
@@ -104,7 +99,7 @@ RICE_INLINE unsigned NAME(rice_marker)(uint64_t window)
 #endif
 }
 
-RICE_INLINE uint64_t NAME(rice_window)(const uint8_t *next, unsigned offset)
+static ALWAYS_INLINE uint64_t NAME(rice_window)(const uint8_t *next, unsigned offset)
 {
     return (load_be64(next) | 1) << offset;
 }
@@ -114,7 +109,7 @@ RICE_INLINE uint64_t NAME(rice_window)(const uint8_t *next, unsigned offset)
  * Where symbol i of 16 is.  The order is the one in which the high halves of 4 x 64 bits, taken out
  * two by two, come out as a vector of those with an even number and one of those with an odd one.
  */
-RICE_INLINE size_t NAME(rice_slot)(size_t i)
+static ALWAYS_INLINE size_t NAME(rice_slot)(size_t i)
 {
     return (i & 1) << 3 | (i & 2) >> 1 | (i & 4) | (i & 8) >> 2;
 }
@@ -124,8 +119,8 @@ RICE_INLINE size_t NAME(rice_slot)(size_t i)
  * Put symbol i of the 16 from 'first' on aside: 'window' starts with it, and with its one after a
  * shift by 'run'.
  */
-RICE_INLINE void NAME(rice_keep)(struct rice_lane *lane, size_t first, const size_t i,
-                                 uint64_t window, unsigned run)
+static ALWAYS_INLINE void NAME(rice_keep)(struct rice_lane *lane, size_t first, const size_t i,
+                                          uint64_t window, unsigned run)
 {
 #if WITH_AVX2
     (void)run;
@@ -140,8 +135,8 @@ RICE_INLINE void NAME(rice_keep)(struct rice_lane *lane, size_t first, const siz
  * One symbol, read with care: its run and the bits from the one on.  False if there are more than
  * 'most' zeros or if less than RICE_MARGIN bytes may be read where it ends.
  */
-RICE_INLINE bool NAME(rice_symbol)(struct rice_lane *lane, uint64_t most, uint64_t *zeros,
-                                   uint64_t *rest)
+static ALWAYS_INLINE bool NAME(rice_symbol)(struct rice_lane *lane, uint64_t most, uint64_t *zeros,
+                                            uint64_t *rest)
 {
     uint64_t window = load_be64(lane->next) << lane->offset; /* 57 bits or more */
     unsigned run = NAME(rice_run)(window);
@@ -182,9 +177,10 @@ RICE_APART void NAME(rice_long_group)(struct rice_lane *lane, size_t first, size
 }
 
 /* A group of n symbols of each lane, from first + start on.  The arrays are in registers. */
-RICE_INLINE void NAME(rice_group)(struct rice_lane *lanes, const size_t nlanes,
-                                  const uint8_t **next, uint64_t *window, const unsigned *shift,
-                                  size_t first, const size_t start, const size_t n)
+static ALWAYS_INLINE void NAME(rice_group)(struct rice_lane *lanes, const size_t nlanes,
+                                           const uint8_t **next, uint64_t *window,
+                                           const unsigned *shift, size_t first, const size_t start,
+                                           const size_t n)
 {
     RICE_UNROLL
     for (size_t k = 0; k < nlanes; k++) {
@@ -214,8 +210,8 @@ RICE_INLINE void NAME(rice_group)(struct rice_lane *lanes, const size_t nlanes,
 }
 
 /* Read a block: 'nsymbols' of each lane, 16 or 32.  'groups' is how many each 16 are read in. */
-RICE_INLINE void NAME(rice_symbols)(struct rice_lane *lanes, const size_t nlanes, size_t nsymbols,
-                                    const size_t groups)
+static ALWAYS_INLINE void NAME(rice_symbols)(struct rice_lane *lanes, const size_t nlanes,
+                                             size_t nsymbols, const size_t groups)
 {
     const uint8_t *next[RICE_LANES];
     uint64_t window[RICE_LANES];
@@ -290,8 +286,8 @@ RICE_APART void NAME(rice_symbols_4)(struct rice_lane *lanes, size_t nsymbols, u
     }
 }
 
-RICE_INLINE void NAME(rice_symbols_of)(struct rice_lane *lanes, const size_t nlanes,
-                                       size_t nsymbols, unsigned level)
+static ALWAYS_INLINE void NAME(rice_symbols_of)(struct rice_lane *lanes, const size_t nlanes,
+                                                size_t nsymbols, unsigned level)
 {
     if (nlanes == 4) {
         NAME(rice_symbols_4)(lanes, nsymbols, level);
@@ -312,7 +308,7 @@ struct rice_rebuild {
     __m256i limit; /* u has to be below this */
 };
 
-RICE_INLINE struct rice_rebuild NAME(rice_rebuild)(unsigned level, int32_t limit)
+static ALWAYS_INLINE struct rice_rebuild NAME(rice_rebuild)(unsigned level, int32_t limit)
 {
     int32_t most = (int32_t)(24 - level) << level;
     struct rice_rebuild r = {
@@ -329,7 +325,8 @@ RICE_INLINE struct rice_rebuild NAME(rice_rebuild)(unsigned level, int32_t limit
  * their number as its exponent: all that a symbol says, and with a bias by which 127 - run or 127 ^
  * run is above its low bits.
  */
-RICE_INLINE __m256i NAME(rice_folded)(const uint64_t *symbols, const struct rice_rebuild *r)
+static ALWAYS_INLINE __m256i NAME(rice_folded)(const uint64_t *symbols,
+                                               const struct rice_rebuild *r)
 {
     __m256 a = _mm256_loadu_ps((const float *)symbols);
     __m256 b = _mm256_loadu_ps((const float *)(symbols + 4));
@@ -359,7 +356,7 @@ static bool NAME(rice_lane_open)(struct rice_lane *lane,
 }
 
 /* Did the lane use bits that are not of the stream? */
-RICE_INLINE bool NAME(rice_is_past_end)(const struct rice_lane *lane)
+static ALWAYS_INLINE bool NAME(rice_is_past_end)(const struct rice_lane *lane)
 {
     return lane->next + (lane->offset != 0) > lane->end;
 }
@@ -374,7 +371,7 @@ struct rice_bits {
 };
 
 /* The low n bits of value, 1 <= n <= 56; the bits above them must be 0. */
-RICE_INLINE void NAME(rice_put)(struct rice_bits *bits, uint64_t value, unsigned n)
+static ALWAYS_INLINE void NAME(rice_put)(struct rice_bits *bits, uint64_t value, unsigned n)
 {
     bits->window |= value << (64 - n) >> bits->nbits;
     bits->nbits += n;
@@ -385,7 +382,7 @@ RICE_INLINE void NAME(rice_put)(struct rice_bits *bits, uint64_t value, unsigned
 }
 
 /* A symbol whatever its length. */
-RICE_INLINE void NAME(rice_put_symbol)(struct rice_bits *bits, uint32_t u, unsigned level)
+static ALWAYS_INLINE void NAME(rice_put_symbol)(struct rice_bits *bits, uint32_t u, unsigned level)
 {
     uint32_t zeros = u >> level, one = (uint32_t)1 << level;
 
@@ -397,8 +394,8 @@ RICE_INLINE void NAME(rice_put_symbol)(struct rice_bits *bits, uint32_t u, unsig
 
 #if WITH_AVX2
 /* Codes and lengths of 16 symbols to those of 4 quads; a quad that is too long has a length > 56. */
-RICE_INLINE void NAME(rice_quads)(__m256i u, __m128i level, __m256i one, uint64_t *codes,
-                                  uint64_t *lengths)
+static ALWAYS_INLINE void NAME(rice_quads)(__m256i u, __m128i level, __m256i one, uint64_t *codes,
+                                           uint64_t *lengths)
 {
     const __m256i low16 = _mm256_set1_epi32(0xFFFF), low32 = _mm256_set1_epi64x(0xFFFFFFFF);
     __m256i below = _mm256_sub_epi16(one, _mm256_set1_epi16(1));
@@ -424,8 +421,8 @@ RICE_INLINE void NAME(rice_quads)(__m256i u, __m128i level, __m256i one, uint64_
 }
 
 /* The symbols of n pixels, n a multiple of 16, level <= 13. */
-RICE_INLINE void NAME(rice_put_quads)(struct rice_bits *bits, const uint16_t *u, size_t n,
-                                      unsigned level)
+static ALWAYS_INLINE void NAME(rice_put_quads)(struct rice_bits *bits, const uint16_t *u, size_t n,
+                                               unsigned level)
 {
     uint64_t codes[8], lengths[8];
     __m128i count = _mm_cvtsi32_si128((int)level);

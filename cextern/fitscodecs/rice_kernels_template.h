@@ -11,7 +11,7 @@
 
 #if WITH_AVX2 && WIDTH < 32
 /* Differences that were folded to the sums of each and all before it; 'sum' is that so far. */
-RICE_INLINE __m256i RICE(rice_sums)(__m256i u, __m256i *sum)
+static ALWAYS_INLINE __m256i RICE(rice_sums)(__m256i u, __m256i *sum)
 {
     const __m256i last = _mm256_set1_epi16(0x0F0E); /* the last item of a half, everywhere in it */
     __m256i sign = _mm256_and_si256(u, _mm256_set1_epi16(1));
@@ -32,7 +32,7 @@ RICE_INLINE __m256i RICE(rice_sums)(__m256i u, __m256i *sum)
 
 #if WITH_AVX2 && WIDTH < 32
 /* 16 pixels, in as many bits as they have. */
-RICE_INLINE void RICE(rice_store)(PIXEL *pixels, __m256i v)
+static ALWAYS_INLINE void RICE(rice_store)(PIXEL *pixels, __m256i v)
 {
 #if WIDTH == 8
     v = _mm256_and_si256(v, _mm256_set1_epi16(0xFF));
@@ -43,8 +43,8 @@ RICE_INLINE void RICE(rice_store)(PIXEL *pixels, __m256i v)
 #endif
 }
 
-RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
-                                   PIXEL *previous)
+static ALWAYS_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
+                                            PIXEL *previous)
 {
     const struct rice_rebuild rebuild = NAME(rice_rebuild)(lane->level, (int32_t)1 << WIDTH);
     __m256i sum = _mm256_set1_epi16((short)*previous), highest = _mm256_setzero_si256();
@@ -60,7 +60,7 @@ RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, 
     return _mm256_movemask_epi8(_mm256_cmpgt_epi32(rebuild.limit, highest)) == -1;
 }
 #elif WITH_AVX2
-RICE_INLINE __m256i RICE(rice_unfold)(__m256i u)
+static ALWAYS_INLINE __m256i RICE(rice_unfold)(__m256i u)
 {
     __m256i sign = _mm256_and_si256(u, _mm256_set1_epi32(1));
     return _mm256_xor_si256(_mm256_srli_epi32(u, 1),
@@ -68,7 +68,7 @@ RICE_INLINE __m256i RICE(rice_unfold)(__m256i u)
 }
 
 /* The sums of each and all before it; 'sum' is that so far. */
-RICE_INLINE __m256i RICE(rice_sums)(__m256i v, __m256i *sum)
+static ALWAYS_INLINE __m256i RICE(rice_sums)(__m256i v, __m256i *sum)
 {
     v = _mm256_add_epi32(v, _mm256_slli_si256(v, 4));
     v = _mm256_add_epi32(v, _mm256_slli_si256(v, 8));
@@ -80,8 +80,8 @@ RICE_INLINE __m256i RICE(rice_sums)(__m256i v, __m256i *sum)
     return v;
 }
 
-RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
-                                   PIXEL *previous)
+static ALWAYS_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
+                                            PIXEL *previous)
 {
     const struct rice_rebuild rebuild = NAME(rice_rebuild)(lane->level, INT32_MAX);
     __m256i sum = _mm256_set1_epi32((int)*previous), highest = _mm256_setzero_si256();
@@ -103,8 +103,8 @@ RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, 
 }
 #else
 /* Pixels from the symbols of a lane; false if a folded difference is too large. */
-RICE_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
-                                   PIXEL *previous)
+static ALWAYS_INLINE bool RICE(rice_pixels)(const struct rice_lane *lane, PIXEL *pixels, size_t n,
+                                            PIXEL *previous)
 {
     uint32_t all = 0, last = *previous;
 
@@ -159,7 +159,7 @@ RICE_APART bool RICE(rice_odd_block)(struct rice_lane *lane, unsigned code, PIXE
 }
 
 /* Start a block: the window behind its code, which is returned. */
-RICE_INLINE unsigned RICE(rice_start_block)(struct rice_lane *lane)
+static ALWAYS_INLINE unsigned RICE(rice_start_block)(struct rice_lane *lane)
 {
     uint64_t window = NAME(rice_window)(lane->next, lane->offset);
     unsigned code = (unsigned)(window >> (64 - WIDE(RICE_IDBITS)));
@@ -205,8 +205,8 @@ RICE_APART bool RICE(rice_block)(struct rice_lane *lane, PIXEL *pixels, size_t n
 
 /* A block of each lane, read in step if all of them are of the usual kind.  False if one is where
  * it was. */
-RICE_INLINE bool RICE(rice_blocks)(struct rice_lane *lanes, const size_t nlanes, PIXEL **pixels,
-                                   size_t n, PIXEL *previous)
+static ALWAYS_INLINE bool RICE(rice_blocks)(struct rice_lane *lanes, const size_t nlanes,
+                                            PIXEL **pixels, size_t n, PIXEL *previous)
 {
     const uint8_t *next[RICE_LANES];
     unsigned offset[RICE_LANES], highest = 0;
@@ -242,8 +242,8 @@ RICE_INLINE bool RICE(rice_blocks)(struct rice_lane *lanes, const size_t nlanes,
     return is_good;
 }
 
-RICE_INLINE void RICE(rice_decode_in_step)(struct fitscodecs_rice_stream *const *streams,
-                                           const size_t nlanes, size_t blocksize)
+static ALWAYS_INLINE void RICE(rice_decode_in_step)(struct fitscodecs_rice_stream *const *streams,
+                                                    const size_t nlanes, size_t blocksize)
 {
     struct rice_lane lanes[RICE_LANES];
     PIXEL *pixels[RICE_LANES], previous[RICE_LANES];
@@ -292,7 +292,7 @@ static void RICE(rice_decode)(struct fitscodecs_rice_stream *const *streams, siz
 
 /* Folded differences of n pixels to those before them, and their sum; pixels[-1] is there. */
 #if WITH_AVX2 && WIDTH == 8
-RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
+static ALWAYS_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
 {
     __m128i sums = _mm_setzero_si128();
 
@@ -306,7 +306,7 @@ RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL
     return (uint64_t)_mm_cvtsi128_si64(_mm_add_epi64(sums, _mm_unpackhi_epi64(sums, sums)));
 }
 #elif WITH_AVX2 && WIDTH == 16
-RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
+static ALWAYS_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
 {
     const __m256i low = _mm256_set1_epi32(0xFFFF);
     __m256i sums = _mm256_setzero_si256();
@@ -324,7 +324,7 @@ RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL
     return (uint32_t)_mm_cvtsi128_si32(sum) + (uint64_t)(uint32_t)_mm_extract_epi32(sum, 1);
 }
 #elif WITH_AVX2 && WIDTH == 32
-RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
+static ALWAYS_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
 {
     const __m256i low = _mm256_set1_epi64x(0xFFFFFFFF);
     __m256i sums = _mm256_setzero_si256();
@@ -341,7 +341,7 @@ RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL
     return (uint64_t)_mm_cvtsi128_si64(_mm_add_epi64(sum, _mm_unpackhi_epi64(sum, sum)));
 }
 #else
-RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
+static ALWAYS_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL *u)
 {
     const PIXEL *previous = pixels - 1;
     uint64_t sum = 0;
@@ -354,8 +354,8 @@ RICE_INLINE uint64_t RICE(rice_differences)(const PIXEL *pixels, size_t n, PIXEL
 #endif
 
 /* The symbols of a block, two at once if they are as short as they should be. */
-RICE_INLINE void RICE(rice_put_pairs)(struct rice_bits *bits, const PIXEL *u, size_t n,
-                                      unsigned level)
+static ALWAYS_INLINE void RICE(rice_put_pairs)(struct rice_bits *bits, const PIXEL *u, size_t n,
+                                               unsigned level)
 {
     uint32_t one = (uint32_t)1 << level;
 
@@ -374,8 +374,8 @@ RICE_INLINE void RICE(rice_put_pairs)(struct rice_bits *bits, const PIXEL *u, si
 
 #if WITH_AVX2
 /* The symbols of a block: in 16 bits if that can be. */
-RICE_INLINE void RICE(rice_put_symbols)(struct rice_bits *bits, const PIXEL *u, size_t n,
-                                        unsigned level)
+static ALWAYS_INLINE void RICE(rice_put_symbols)(struct rice_bits *bits, const PIXEL *u, size_t n,
+                                                 unsigned level)
 {
 #if WIDTH == 16
     NAME(rice_put_quads)(bits, u, n, level);
@@ -394,15 +394,16 @@ RICE_INLINE void RICE(rice_put_symbols)(struct rice_bits *bits, const PIXEL *u, 
 #endif
 }
 #else
-RICE_INLINE void RICE(rice_put_symbols)(struct rice_bits *bits, const PIXEL *u, size_t n,
-                                        unsigned level)
+static ALWAYS_INLINE void RICE(rice_put_symbols)(struct rice_bits *bits, const PIXEL *u, size_t n,
+                                                 unsigned level)
 {
     RICE(rice_put_pairs)(bits, u, n, level);
 }
 #endif
 
 /* A block; pixels[-1] is there. */
-RICE_INLINE void RICE(rice_encode_block)(struct rice_bits *bits, const PIXEL *pixels, size_t n)
+static ALWAYS_INLINE void RICE(rice_encode_block)(struct rice_bits *bits, const PIXEL *pixels,
+                                                  size_t n)
 {
     PIXEL u[32];
     uint64_t sum = RICE(rice_differences)(pixels, n, u);
@@ -424,8 +425,8 @@ RICE_INLINE void RICE(rice_encode_block)(struct rice_bits *bits, const PIXEL *pi
 /* Bytes of the longest block, see encode_bound() in rice.c, and 8 for the last bits. */
 #define BLOCK_NBYTES(n) (((n) * (WIDTH + 1) + WIDE(RICE_IDBITS)) / 8 + 1 + 8)
 
-RICE_INLINE size_t RICE(rice_encode_blocks)(struct bitwriter *bw, const PIXEL *pixels,
-                                            size_t npixels, const size_t blocksize)
+static ALWAYS_INLINE size_t RICE(rice_encode_blocks)(struct bitwriter *bw, const PIXEL *pixels,
+                                                     size_t npixels, const size_t blocksize)
 {
     struct rice_bits bits = {bw->next, bw->nbits == 0 ? 0 : bw->window << (64 - bw->nbits),
                              bw->nbits};
