@@ -167,31 +167,41 @@ static enum fitscodecs_status store_row(struct converter *converter, const uint8
     return FITSCODECS_OK;
 }
 
-/* Store the part row by row: an odometer over all axes but the fast one. */
+/* Store the part row by row, where pixels need not be changed. */
+static void copy_part(const struct part *part, const uint8_t *tile, size_t itemsize, uint8_t *out)
+{
+    struct row row;
+
+    first_row(part, &row);
+    do {
+        memcpy(out + row.place, tile + row.first * itemsize, part->count[0] * itemsize);
+    } while (next_row(part, &row));
+}
+
+/* Store the part row by row. */
 static enum fitscodecs_status store_part(struct converter *converter, const struct part *part,
                                          const uint8_t *tile, uint8_t *out,
                                          struct fitscodecs_result *result)
 {
-    size_t position[FITSCODECS_MAX_DIMENSIONS] = {0}, first = part->first;
+    const struct fitscodecs_batch *batch = converter->batch;
+    size_t itemsize = type_nbytes(batch->image_type);
+    struct row row;
 
-    for (;;) {
-        enum fitscodecs_status status = store_row(converter, tile, first, part->in_step[0],
-                                                  part->count[0], out, part->out_step[0], result);
-        size_t k = 1;
+    if (!needs_conversion(batch) && !batch->flip && part->in_step[0] == 1 &&
+        part->out_step[0] == (ptrdiff_t)itemsize) {
+        copy_part(part, tile, itemsize, out);
+        return FITSCODECS_OK;
+    }
+    first_row(part, &row);
+    do {
+        enum fitscodecs_status status =
+            store_row(converter, tile, row.first, part->in_step[0], part->count[0], out + row.place,
+                      part->out_step[0], result);
         if (status != FITSCODECS_OK) {
             return status;
         }
-        for (; k < part->ndim && ++position[k] == part->count[k]; k++) {
-            first -= (part->count[k] - 1) * (size_t)part->in_step[k];
-            out -= (ptrdiff_t)(part->count[k] - 1) * part->out_step[k];
-            position[k] = 0;
-        }
-        if (k == part->ndim) {
-            return FITSCODECS_OK;
-        }
-        first += (size_t)part->in_step[k];
-        out += part->out_step[k];
-    }
+    } while (next_row(part, &row));
+    return FITSCODECS_OK;
 }
 
 /* ------------------------------------------------------------------- tiles */
@@ -259,8 +269,8 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
         } else if (head > first_head) {
             return FITSCODECS_OK;
         }
-        group->parts[i] = make_part(batch->ndim, batch->strides, type_nbytes(batch->image_type),
-                                    jobs[i].shape, jobs[i].start, jobs[i].step, jobs[i].count);
+        make_part(&group->parts[i], batch->ndim, batch->strides, type_nbytes(batch->image_type),
+                  jobs[i].shape, jobs[i].start, jobs[i].step, jobs[i].count);
         if (is_direct(batch, &group->parts[i], npixels, jobs[i].out)) {
             group->pixels[i] = jobs[i].out;
         } else if (scratch_nbytes - used >= nbytes) {

@@ -94,24 +94,17 @@ static struct workspace carve_scratch(const struct fitscodecs_batch *batch,
 
 /* ------------------------------------------------------------------- gathering */
 
-/* The pixels of a tile one after the other: an odometer over all axes but the fast one. */
+/* The pixels of a tile one after the other. */
 static void gather(const struct part *part, const uint8_t *in, size_t itemsize, uint8_t *out)
 {
-    size_t position[FITSCODECS_MAX_DIMENSIONS] = {0};
+    struct row row;
 
-    for (;;) {
-        size_t k = 1;
-        copy_row(in, part->out_step[0], out, (ptrdiff_t)itemsize, part->count[0], itemsize);
+    first_row(part, &row);
+    do {
+        copy_row(in + row.place, part->out_step[0], out, (ptrdiff_t)itemsize, part->count[0],
+                 itemsize);
         out += part->count[0] * itemsize;
-        for (; k < part->ndim && ++position[k] == part->count[k]; k++) {
-            in -= (ptrdiff_t)(part->count[k] - 1) * part->out_step[k];
-            position[k] = 0;
-        }
-        if (k == part->ndim) {
-            return;
-        }
-        in += part->out_step[k];
-    }
+    } while (next_row(part, &row));
 }
 
 /* Whether the type of the tiles holds all pixels of the image. */
@@ -229,11 +222,13 @@ static enum fitscodecs_status encode_tile(const struct fitscodecs_batch *batch,
 {
     size_t npixels = tile->nx * tile->ny;
     struct workspace work = carve_scratch(batch, tile, scratch);
-    struct part part = make_part(batch->ndim, batch->strides, type_nbytes(batch->image_type),
-                                 job->shape, NULL, NULL, job->shape);
-    const void *pixels = take_tile(batch, &part, job->in, npixels, &work);
     enum fitscodecs_status status;
+    const void *pixels;
+    struct part part;
 
+    make_part(&part, batch->ndim, batch->strides, type_nbytes(batch->image_type), job->shape, NULL,
+              NULL, job->shape);
+    pixels = take_tile(batch, &part, job->in, npixels, &work);
     job->nbytes = 0;
     job->is_left = batch->gzip != NULL && batch->codec->encode_bound(tile) < FITSCODECS_GZIP_LEAST;
     if (job->is_left) {

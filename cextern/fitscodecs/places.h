@@ -76,35 +76,36 @@ struct part {
 
 /*
  * Axes of one pixel are left out, and two axes that one step describes are one.  'start' and 'step'
- * may be NULL for a whole tile.
+ * may be NULL for a whole tile.  Filled in place: a part has room for many axes and uses few.
  */
-static inline struct part make_part(size_t ndim, const ptrdiff_t *strides, size_t itemsize,
-                                    const int64_t *shape, const int64_t *start, const int64_t *step,
-                                    const int64_t *counts)
+static inline void make_part(struct part *part, size_t ndim, const ptrdiff_t *strides,
+                             size_t itemsize, const int64_t *shape, const int64_t *start,
+                             const int64_t *step, const int64_t *counts)
 {
-    struct part part = {.ndim = 0};
     ptrdiff_t distance = 1; /* of neighbours along axis k in the tile */
+    size_t n = 0;
 
+    part->first = 0;
     for (size_t k = ndim; k-- > 0; distance *= (ptrdiff_t)shape[k]) {
-        size_t count = (size_t)counts[k], last = part.ndim - 1;
+        size_t count = (size_t)counts[k], last = n - 1;
         ptrdiff_t in_step = (step == NULL ? 1 : (ptrdiff_t)step[k]) * distance;
-        part.first += start == NULL ? 0 : (size_t)start[k] * (size_t)distance;
-        if (part.ndim > 0 && part.in_step[last] * (ptrdiff_t)part.count[last] == in_step &&
-            part.out_step[last] * (ptrdiff_t)part.count[last] == strides[k]) {
-            part.count[last] *= count;
+        part->first += start == NULL ? 0 : (size_t)start[k] * (size_t)distance;
+        if (n > 0 && part->in_step[last] * (ptrdiff_t)part->count[last] == in_step &&
+            part->out_step[last] * (ptrdiff_t)part->count[last] == strides[k]) {
+            part->count[last] *= count;
         } else if (count != 1) {
-            part.count[part.ndim] = count;
-            part.in_step[part.ndim] = in_step;
-            part.out_step[part.ndim] = strides[k];
-            part.ndim++;
+            part->count[n] = count;
+            part->in_step[n] = in_step;
+            part->out_step[n] = strides[k];
+            n++;
         }
     }
-    if (part.ndim == 0) {
-        part.ndim = part.count[0] = 1;
-        part.in_step[0] = 1;
-        part.out_step[0] = (ptrdiff_t)itemsize;
+    if (n == 0) {
+        part->count[0] = 1;
+        part->in_step[0] = 1;
+        part->out_step[0] = (ptrdiff_t)itemsize;
     }
-    return part;
+    part->ndim = n > 0 ? n : 1;
 }
 
 static inline bool is_empty(const struct part *part)
@@ -115,6 +116,40 @@ static inline bool is_empty(const struct part *part)
         }
     }
     return false;
+}
+
+/* Where a row of a part begins: an odometer over all axes but the fast one. */
+struct row {
+    size_t first;    /* its first pixel in the tile */
+    ptrdiff_t place; /* bytes from the first pixel of the part in the image */
+    size_t position[FITSCODECS_MAX_DIMENSIONS];
+};
+
+static inline void first_row(const struct part *part, struct row *row)
+{
+    row->first = part->first;
+    row->place = 0;
+    for (size_t k = 1; k < part->ndim; k++) {
+        row->position[k] = 0;
+    }
+}
+
+/* Go on to the next row; false if there is none. */
+static inline bool next_row(const struct part *part, struct row *row)
+{
+    size_t k = 1;
+
+    for (; k < part->ndim && ++row->position[k] == part->count[k]; k++) {
+        row->first -= (part->count[k] - 1) * (size_t)part->in_step[k];
+        row->place -= (ptrdiff_t)(part->count[k] - 1) * part->out_step[k];
+        row->position[k] = 0;
+    }
+    if (k == part->ndim) {
+        return false;
+    }
+    row->first += (size_t)part->in_step[k];
+    row->place += part->out_step[k];
+    return true;
 }
 
 /* Whether pixels can be stored one after the other from here. */
