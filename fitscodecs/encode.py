@@ -100,7 +100,7 @@ def encode_tiles(settings, array, threads=1, done=None):
                 ]
             )  # fmt: skip
         if done is not None:
-            done(int(np.prod(pieces.shape[rows], axis=1).sum()))
+            done(int(pieces.part(rows).npixels.sum()))
         return encoded
 
     return EncodedTiles.joined(in_threads(work, parts, threads))

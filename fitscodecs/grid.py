@@ -5,6 +5,7 @@ The same answer serves images, zarr, dask and writers. Shapes are in C order, sl
 tiles are numbered with the fast axis changing first, which is C order of the grid as well.
 """
 
+import functools
 import math
 import operator
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ class Plan:
 
     def __len__(self):
         return len(self.tiles)
+
+    @property
+    def npixels(self):
+        """Of each tile. Axis by axis: a product of many short rows takes numpy ten times as long."""
+        return functools.reduce(np.multiply, self.shape.T)
 
     def part(self, chosen):
         """The plan for some of the tiles, by a slice or an index array."""
@@ -197,29 +203,32 @@ def normalize(key, shape):
 
 
 def axis_parts(wanted, length, tile):
-    """For a range along one axis: tiles touched, their lengths, and start, count and place.
+    """For a range along one axis: the parts of the tiles that it touches.
 
-    ``place`` is the position in the result of the first pixel of each part.
+    Returns
+    -------
+    ndarray of int64
+        Six rows: the tile, the position in the result of the first pixel of its part, the length of
+        the tile, and start, step and count of the part.
     """
     if len(wanted) == 0:
-        empty = np.zeros(0, np.int64)
-        return empty, empty, empty, empty, empty
-    step = wanted.step
+        return np.zeros((6, 0), np.int64)
+    size = abs(wanted.step)
     low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
-    tiles = np.arange(low // tile, high // tile + 1, dtype=np.int64)
-    begin = tiles * tile
+    first_tile, last_tile = low // tile, high // tile
+    parts = np.empty((6, last_tile - first_tile + 1), np.int64)
+    parts[0] = np.arange(first_tile, last_tile + 1)
+    begin = parts[0] * tile
     end = np.minimum(begin + tile, length)
     # Positions in the range (counted from its lower end) of the first pixels at or after both ends.
-    size = abs(step)
-    first = np.maximum(0, -((low - begin) // size))
-    last = np.minimum(len(wanted), -((low - end) // size))
-    count = last - first
-    if step > 0:
-        start, place = low + first * size - begin, first
+    first = np.maximum((begin + (size - 1 - low)) // size, 0)
+    last = np.minimum((end + (size - 1 - low)) // size, len(wanted))
+    if wanted.step > 0:
+        parts[1], parts[3] = first, first * size + low - begin
     else:  # the same pixels, read from the far end
-        start, place = low + (last - 1) * size - begin, len(wanted) - last
-    touched = count > 0
-    return tuple(a[touched] for a in (tiles, end - begin, start, count, place))
+        parts[1], parts[3] = len(wanted) - last, (last - 1) * size + low - begin
+    parts[2], parts[4], parts[5] = end - begin, wanted.step, last - first
+    return parts if size <= tile else parts[:, last > first]
 
 
 def plan(shape, tile_shape, ranges):
@@ -240,37 +249,20 @@ def plan(shape, tile_shape, ranges):
     ndim = len(shape)
     out_shape = tuple(len(r) for r in ranges)
     parts = [axis_parts(r, n, t) for r, n, t in zip(ranges, shape, tile_shape, strict=True)]
-    grid = [-(-n // t) for n, t in zip(shape, tile_shape, strict=True)]
-    counts = tuple(len(p[0]) for p in parts)
+    counts = tuple(part.shape[1] for part in parts)
     ntiles = math.prod(counts)
-
-    def combined(values):
-        """One row per tile: the value of each axis, for all combinations."""
-        table = np.empty((*counts, ndim), np.int64)
-        for k, v in enumerate(values):
-            table[..., k] = v.reshape([-1 if i == k else 1 for i in range(ndim)])
-        return table.reshape(ntiles, ndim)
-
-    def weighted(values, lengths):
-        """Numbers in C order of an array with these lengths."""
-        total = np.zeros(counts, np.int64)
-        stride = 1
-        for k in reversed(range(ndim)):
-            total += values[k].reshape([-1 if i == k else 1 for i in range(ndim)]) * stride
-            stride *= lengths[k]
-        return total.reshape(ntiles)
-
-    tiles, lengths, start, count, place = zip(*parts, strict=True)
-    steps = [np.full(len(t), r.step, np.int64) for t, r in zip(tiles, ranges, strict=True)]
-    return Plan(
-        out_shape,
-        weighted(tiles, grid),
-        combined(lengths),
-        combined(start),
-        combined(steps),
-        combined(count),
-        weighted(place, out_shape),
-    )
+    # For all combinations of parts: numbers in C order, of the tile in the grid and of a pixel in
+    # the result, and what is told for each axis.
+    numbers = np.zeros((2, *counts), np.int64)
+    told = np.empty((4, *counts, ndim), np.int64)
+    strides = np.ones((2, 1), np.int64)
+    for k in reversed(range(ndim)):
+        along = [-1 if axis == k else 1 for axis in range(ndim)]
+        numbers += (parts[k][:2] * strides).reshape(2, *along)
+        told[..., k] = parts[k][2:].reshape(4, *along)
+        strides *= [[-(-shape[k] // tile_shape[k])], [out_shape[k]]]
+    tiles, offset = numbers.reshape(2, ntiles)
+    return Plan(out_shape, tiles, *told.reshape(4, ntiles, ndim), offset)
 
 
 # ---------------------------------------------------------------------------- index arrays

@@ -104,24 +104,43 @@ class TileTable:
     def _all(self):
         return np.arange(len(self), dtype=np.int64)
 
-    def _numbers(self, name, tiles):
+    def _numbers(self, name, rows):
         """A scalar column as it is; None if there is no such column."""
         column = self.structure.columns.get(name)
         if column is None:
             return None
         kind = {"B": "u1", "I": ">i2", "J": ">i4", "K": ">i8", "E": ">f4", "D": ">f8"}
         dtype = np.dtype(kind[column.letter])
-        cells = self._rows[tiles, column.offset : column.offset + dtype.itemsize]
+        cells = self._rows[rows, column.offset : column.offset + dtype.itemsize]
         return np.ascontiguousarray(cells).view(dtype)[:, 0]
 
-    def _descriptors(self, name, tiles):
-        """Element count and heap offset; zeros if there is no such column."""
-        column = self.structure.columns.get(name)
-        if column is None:
-            return np.zeros((len(tiles), 2), np.int64)
+    def _descriptors(self, name, rows):
+        """Element counts and heap offsets."""
+        column = self.structure.columns[name]
         dtype = np.dtype(">i4" if column.letter == "P" else ">i8")
-        cells = self._rows[tiles, column.offset : column.offset + 2 * dtype.itemsize]
-        return np.ascontiguousarray(cells).view(dtype).astype(np.int64)
+        cells = self._rows[rows, column.offset : column.offset + 2 * dtype.itemsize]
+        return np.ascontiguousarray(cells).view(dtype).T.astype(np.int64, order="C")
+
+    def _sources(self, rows, n):
+        """The first column with bytes for each of n tiles: its index, elements, offset, item size.
+
+        Without bytes in any column: ABSENT and zeros.
+        """
+        found = np.zeros((4, n), np.int64)
+        found[0] = ABSENT
+        for i, name in enumerate(COLUMNS):
+            if name not in self.structure.columns:
+                continue
+            count, offset = self._descriptors(name, rows)
+            here = (found[0] == ABSENT) & (count != 0)
+            all_here = bool(here.all())
+            chosen = slice(None) if all_here else here
+            found[0, chosen] = i
+            found[1, chosen], found[2, chosen] = count[chosen], offset[chosen]
+            found[3, chosen] = ELEMENT_NBYTES[self.structure.columns[name].element]
+            if all_here:
+                break
+        return found
 
     def describe(self, tiles=None):
         """What the rows of these tiles say; `check` tells whether it can be true.
@@ -129,44 +148,36 @@ class TileTable:
         A tile is in the first of `COLUMNS` whose descriptor is not empty.
         """
         tiles = self._all() if tiles is None else np.asarray(tiles, np.int64)
-        if len(tiles) and (self._known is None or not self._known[tiles].all()):
+        rows = as_slice(tiles)
+        if len(tiles) and (self._known is None or not self._known[rows].all()):
             raise HeaderError("table ends before its last row")
-        n = len(tiles)
-        column = np.full(n, ABSENT, np.int64)
-        count, offset, element = (np.zeros(n, np.int64) for _ in range(3))
-        for i, name in enumerate(COLUMNS):
-            if name not in self.structure.columns:
-                continue
-            descriptors = self._descriptors(name, tiles)
-            here = (column == ABSENT) & (descriptors[:, 0] != 0)
-            column[here] = i
-            count[here], offset[here] = descriptors[here, 0], descriptors[here, 1]
-            element[here] = ELEMENT_NBYTES[self.structure.columns[name].element]
+        column, count, offset, element = self._sources(rows, len(tiles))
         heap = self.structure.heap_nbytes  # below 2**62, so that sums with it do not overflow
-        fits = (count >= 0) & (offset >= 0) & (offset <= heap)
-        fits &= count <= heap // np.maximum(element, 1)
-        nbytes = np.where(fits, count, 0) * element
-        fits &= nbytes <= heap - np.where(fits, offset, 0)
-        start = np.where(fits, self.structure.heap_start + np.where(fits, offset, 0), -1)
-        return Entries(tiles, column, count, start, nbytes, *self._scaling(tiles))
+        countable = (count >= 0) & (count <= heap // np.maximum(element, 1))
+        nbytes = count * element
+        if not countable.all():
+            nbytes[~countable] = 0
+        start = offset + self.structure.heap_start
+        start[~countable | (offset < 0) | (offset > heap - nbytes)] = -1
+        return Entries(tiles, column, count, start, nbytes, *self._scaling(rows, len(tiles)))
 
-    def _scaling(self, tiles):
-        """Scale, zero and blank of the tiles, from columns or keywords."""
-        structure, n = self.structure, len(tiles)
+    def _scaling(self, rows, n):
+        """Scale, zero and blank of n tiles, from columns or keywords."""
+        structure = self.structure
 
         def filled(values, keyword, dtype):
             if values is None:
                 return np.full(n, 0 if keyword is None else keyword, dtype)
             return values.astype(dtype)
 
-        blank = self._numbers("ZBLANK", tiles)
+        blank = self._numbers("ZBLANK", rows)
         if blank is not None and blank.dtype.kind == "f":  # any number; NaN is no integer
             blank = np.nan_to_num(blank.astype(np.float64)).clip(-(2.0**62), 2.0**62)
         known = blank is not None or (structure.quantize and structure.blank is not None)
         has_blank = np.full(n, bool(known), np.int64)
         return (
-            filled(self._numbers("ZSCALE", tiles), structure.scale, np.float64),
-            filled(self._numbers("ZZERO", tiles), structure.zero, np.float64),
+            filled(self._numbers("ZSCALE", rows), structure.scale, np.float64),
+            filled(self._numbers("ZZERO", rows), structure.zero, np.float64),
             filled(blank, structure.blank, np.int64),
             has_blank,
         )
@@ -268,6 +279,14 @@ def ascending(tiles):
     """Each of some tiles once, in the order of the table, which most callers have already."""
     tiles = np.asarray(tiles, np.int64)
     return tiles if (np.diff(tiles) > 0).all() else np.unique(tiles)
+
+
+def as_slice(tiles):
+    """Tiles that follow each other as a slice, which numpy takes faster; others as they are."""
+    n = len(tiles)
+    if n and tiles[0] >= 0 and tiles[-1] - tiles[0] == n - 1 and (np.diff(tiles) == 1).all():
+        return slice(int(tiles[0]), int(tiles[-1]) + 1)
+    return tiles
 
 
 class PlainTable(TileTable):

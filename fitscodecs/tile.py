@@ -101,10 +101,6 @@ class Tiles:
         """Some of them, by a slice or an index array."""
         return Tiles(self.entries.part(chosen), self.streams.part(chosen), self.plan.part(chosen))
 
-    @property
-    def npixels(self):
-        return np.prod(self.plan.shape, axis=1)
-
 
 class ColumnDecoder:
     """Decoding of tiles of one column of the table into an array.
@@ -142,7 +138,7 @@ class ColumnDecoder:
         native = self.codec.parameters_for(dtype)
         if self.codec.gzip_level and native is not None:
             # For others no memory is taken on the word of a header.
-            honest = tiles.npixels // MAX_RATIO <= tiles.streams.nbytes // dtype.itemsize
+            honest = tiles.plan.npixels // MAX_RATIO <= tiles.streams.nbytes // dtype.itemsize
             chosen = np.flatnonzero(honest)
             used[chosen] = self.call(tiles.part(chosen), native[0], True)
         return used
@@ -150,7 +146,7 @@ class ColumnDecoder:
     def unpack_and_decode(self, tiles):
         """Unpack in Python, with an error that says what is wrong."""
         raw, used = [], []
-        for i, npixels in enumerate(tiles.npixels.tolist()):
+        for i, npixels in enumerate(tiles.plan.npixels.tolist()):
             place = self.place(tiles.plan.tiles[i])
             contents, nbytes = self.codec.unpack(tiles.streams[i], npixels, place)
             raw.append(contents)
@@ -167,7 +163,7 @@ class ColumnDecoder:
         if not codec.native_parameters_vary:
             return self.call(tiles, codec.native_parameters(0, 1, self.label))
         groups = {}
-        sizes = zip(tiles.streams.nbytes.tolist(), tiles.npixels.tolist(), strict=True)
+        sizes = zip(tiles.streams.nbytes.tolist(), tiles.plan.npixels.tolist(), strict=True)
         for i, (nbytes, npixels) in enumerate(sizes):
             place = self.place(tiles.plan.tiles[i])
             groups.setdefault(codec.native_parameters(nbytes, npixels, place), []).append(i)
@@ -263,11 +259,12 @@ def unify_blanks(structure, entries, plan, out):
 
 def shares(plan, threads):
     """Slices of the plan for threads to work on, and the number of threads that it is worth."""
-    last = np.cumsum(np.prod(plan.shape, axis=1))
+    last = np.cumsum(plan.npixels)
     npixels = int(last[-1])
     if npixels < THREADS_NPIXELS:
         threads = 1
-    size = min(TASK_NPIXELS, max(LEAST_NPIXELS, npixels // (2 * threads)))
+    size = npixels if threads == 1 else max(LEAST_NPIXELS, npixels // (2 * threads))
+    size = min(TASK_NPIXELS, size)
     cuts = np.flatnonzero(np.diff((last - 1) // size)) + 1
     return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), len(plan)])], threads
 
