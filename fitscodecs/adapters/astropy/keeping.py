@@ -9,7 +9,7 @@ what the image would have been compressed from.
 import numpy as np
 from astropy.io.fits.hdu.compressed import _quantization, _tiled_compression, header, settings
 
-from .reading import file_lock, row_bytes, stored_pixels, tile_shape_of
+from .reading import file_lock, row_bytes, rows_of, stored_pixels, tile_shape_of
 
 __all__ = ["keep_tiles"]
 
@@ -59,9 +59,7 @@ def same_pixels(hdu):
     for start in range(0, shape[0], height):
         part = array[start : start + height]
         ranges = [range(start, start + len(part)), *(range(n) for n in shape[1:])]
-        with file_lock(bintable):
-            rows = bintable.data
-        tiles = hdu._scale_data(stored_pixels(bintable, rows, table, ranges))
+        tiles = hdu._scale_data(stored_pixels(bintable, rows_of(bintable), table, ranges))
         if part.dtype.newbyteorder("=") != tiles.dtype.newbyteorder("="):
             return False
         part = np.ascontiguousarray(part, part.dtype.newbyteorder("="))

@@ -65,18 +65,12 @@ def keyword_and_value(card):
 
 
 def table_header(header):
-    """The header of a table as `image_structure` asks for it, as a dictionary.
-
-    A ZDITHER0 that is no seed counts from the start of the dither table, as in astropy.
-    """
+    """The header of a table as a dictionary, in which values are found faster."""
     values = {}
     for card in header._cards if hasattr(header, "_cards") else header.cards:
         parsed = keyword_and_value(card)
         if len(parsed) == 2:
             values.setdefault(*parsed)
-    seed = values.get("ZDITHER0")
-    if isinstance(seed, int):
-        values["ZDITHER0"] = seed_of(seed)
     return values
 
 
@@ -91,14 +85,19 @@ def fingerprint(header):
 def structure_of(bintable, header):
     """The structure of a table, remembered for as long as its header does not change.
 
-    To read a header takes longer than to decode a tile.
+    To read a header takes longer than to decode a tile. A ZDITHER0 that is no seed counts from the
+    start of the dither table, as in astropy.
     """
     seen = fingerprint(header)
     known, structure = _structures.get(bintable, (None, None))
     if known is None or known != seen:
-        _tiled_compression._check_compressed_header(header)
-        structure = image_structure(table_header(header))
-        # Reading a value makes the card parse it, which shows in the fingerprint.
+        values = table_header(header)
+        _tiled_compression._check_compressed_header(values)
+        seed = values.get("ZDITHER0")
+        if isinstance(seed, int):
+            values["ZDITHER0"] = seed_of(seed)
+        structure = image_structure(values)
+        # Reading a value may make the card parse it, which shows in the fingerprint.
         with _lock:
             _structures[bintable] = fingerprint(header), structure
     return structure
@@ -142,6 +141,8 @@ def read_ranges(bintable, ranges):
             with file_lock(bintable):
                 raw = bintable._get_raw_data(stop - start, np.uint8, base + start)
         except (TypeError, ValueError):  # what numpy says where the file is shorter than that
+            if file is not None and file.closed:
+                raise
             raw = b""
         if raw is None:
             raise DecodeError("the HDU has neither a file nor a buffer with compressed tiles")
@@ -149,11 +150,14 @@ def read_ranges(bintable, ranges):
     return buffers
 
 
+def is_mapped(bintable):
+    """Whether the bytes of an HDU can be had without reading."""
+    return bool(bintable._buffer) or (bintable._file is not None and bintable._file.memmap)
+
+
 def fetch(bintable, table, entries):
     """The streams of tiles, in as few reads as their places allow."""
-    file = bintable._file
-    mapped = bool(bintable._buffer) or (file is not None and file.memmap)
-    gap = 2**62 if mapped else GAP_NBYTES
+    gap = 2**62 if is_mapped(bintable) else GAP_NBYTES
     ranges, which, begin = coalesce(entries.start, entries.start + entries.nbytes, gap)
     buffers = read_ranges(bintable, ranges)
     available = np.array([len(buffer) for buffer in buffers], np.int64)[which]
@@ -179,15 +183,29 @@ def row_bytes(compressed_data):
     return np.ascontiguousarray(compressed_data.view(np.ndarray)).view(np.uint8)
 
 
-def stored_pixels(bintable, compressed_data, header, ranges):
+def rows_of(bintable):
+    """The rows of a table as they stand in the file, from the array of astropy if there is one.
+
+    To make that array takes longer than to decode half a million pixels, and is only done where it
+    saves reading the rows once more.
+    """
+    with file_lock(bintable):
+        if bintable._data_loaded or not is_mapped(bintable):
+            return row_bytes(bintable.data)
+        header = bintable.header
+        nbytes = header["NAXIS1"] * header["NAXIS2"]
+        return bintable._get_raw_data(nbytes, np.uint8, bintable._data_offset)
+
+
+def stored_pixels(bintable, rows, header, ranges):
     """Pixels as they are stored, before BSCALE, BZERO and BLANK.
 
     Parameters
     ----------
     bintable : astropy.io.fits.BinTableHDU
         Gives the bytes of the heap.
-    compressed_data : astropy.io.fits.FITS_rec
-        The rows of the table.
+    rows : buffer
+        The rows of the table as they stand in the file.
     header : astropy.io.fits.Header
         Of the table.
     ranges : list of range
@@ -207,7 +225,7 @@ def stored_pixels(bintable, compressed_data, header, ranges):
     out = np.empty(out_shape, structure.dtype)
     pieces = plan(structure.shape, structure.tile_shape, ranges)
     table = TileTable(structure)
-    table.feed(0, row_bytes(compressed_data))
+    table.feed(0, rows)
     entries = table.describe(pieces.tiles)
     as_integers = integers_as_floats(structure)
     try:
@@ -238,7 +256,9 @@ def decompress_image_data_section(
 
     Parameters
     ----------
-    compressed_data, compressed_header, bintable
+    compressed_data : astropy.io.fits.FITS_rec
+        The rows of the table.
+    compressed_header, bintable
         See `stored_pixels`.
     compression_type, image_header
         Not needed: the header of the table says it all.
@@ -255,7 +275,7 @@ def decompress_image_data_section(
         for first, last, t, n in zip(first_tile_index, last_tile_index,
                                      tile_shape_of(compressed_header), shape, strict=True)
     ]  # fmt: skip
-    return stored_pixels(bintable, compressed_data, compressed_header, ranges)
+    return stored_pixels(bintable, row_bytes(compressed_data), compressed_header, ranges)
 
 
 def chosen(entry):
@@ -280,9 +300,7 @@ def section_getitem(section, index):
         return hdu.data[index]
     index = simplify_basic_index(index, shape=section.shape)
     ranges = [chosen(entry) for entry in index]
-    with file_lock(bintable):
-        rows = bintable.data
-    array = stored_pixels(bintable, rows, bintable.header, ranges)
+    array = stored_pixels(bintable, rows_of(bintable), bintable.header, ranges)
     kept = [len(r) for r, e in zip(ranges, index, strict=True) if isinstance(e, slice)]
     array = array.reshape(kept) if kept else array.reshape(())[()]
     return array if hdu._do_not_scale_image_data else hdu._scale_data(array)
