@@ -46,7 +46,8 @@ class Plan:
 
     @property
     def npixels(self):
-        """Of each tile. Axis by axis: a product of many short rows takes numpy ten times as long."""
+        """Number of pixels of each tile."""
+        # Axis by axis: the product of many short rows takes numpy ten times as long.
         return functools.reduce(np.multiply, self.shape.T)
 
     def part(self, chosen):
