@@ -925,6 +925,16 @@ def test_file_that_is_closed(tmp_path, adapter):
     assert abs(read(tmp_path / "b.fits") - before).max() < 0.3
 
 
+@pytest.mark.parametrize("memmap", [True, False])
+def test_section_of_a_closed_file(tmp_path, adapter, memmap):
+    path = written(tmp_path, sample("int16", (20, 30)))
+    with fits.open(path, memmap=memmap) as hdul:
+        section = hdul[1].section
+        assert section[:2].size == 60
+    with pytest.raises(ValueError, match="closed file"):
+        section[2:]
+
+
 @pytest.mark.parametrize("case", ["replaced", "unscaled", "blank"])
 def test_scaling_that_was_taken_away(tmp_path, case):
     """Whoever removes BSCALE or BLANK wants it gone, also if the stored integers stay."""
@@ -989,6 +999,31 @@ def test_smooth(tmp_path, smooth):
     with fca.enabled():
         ours = written(tmp_path, array, "ours.fits", **settings)
     assert ours.read_bytes() == plain.read_bytes()
+
+
+@pytest.mark.parametrize("level", [0, 16])
+def test_writing_makes_no_array_of_each_tile(tmp_path, adapter, monkeypatch, level):
+    def refuse(*args):
+        raise AssertionError("an array for each tile")
+
+    monkeypatch.setattr(fits.FITS_rec, "_convert_p", refuse)
+    path = written(tmp_path, NOISE, quantize_level=level)
+    monkeypatch.undo()
+    with fits.open(path, disable_image_compression=True) as hdul:
+        assert len(hdul[1].data["COMPRESSED_DATA"][3]) > 10
+
+
+def test_written_image_can_be_used(tmp_path, adapter):
+    """After its first writing an image is written again, changed, pickled and copied."""
+    hdu = fits.CompImageHDU(sample("int16", (20, 30)))
+    hdu.writeto(tmp_path / "a.fits")
+    copy.deepcopy(hdu).writeto(tmp_path / "b.fits")
+    pickle.loads(pickle.dumps(hdu)).writeto(tmp_path / "c.fits")
+    assert (tmp_path / "a.fits").read_bytes() == (tmp_path / "b.fits").read_bytes()
+    assert (tmp_path / "a.fits").read_bytes() == (tmp_path / "c.fits").read_bytes()
+    hdu.data[3, 4] += 1
+    hdu.writeto(tmp_path / "a.fits", overwrite=True)
+    assert np.array_equal(read(tmp_path / "a.fits"), hdu.data)
 
 
 def test_objects_of_astropy_stay_clean(tmp_path, adapter):

@@ -44,6 +44,7 @@ SEAMS = [
     Seam(f"{ROOT}.compressed", "", "_tile_shape", ("header",)),
     Seam(f"{ROOT}.compressed", "CompImageHDU", "_prewriteto", ("self", "inplace"),
          ("self", "checksum", "inplace")),
+    Seam(f"{ROOT}.compressed", "CompImageHDU", "_add_data_to_bintable", ("self", "bintable")),
 ]  # fmt: skip
 
 # What the adapter calls, and leaves as it is.
@@ -62,6 +63,7 @@ NEEDED = [
     f"{ROOT}.settings:DEFAULT_HCOMP_SCALE",
     f"{ROOT}.settings:DEFAULT_HCOMP_SMOOTH",
     f"{ROOT}.settings:DEFAULT_QUANTIZE_LEVEL",
+    "astropy.io.fits:BinTableHDU._data_type",
     "astropy.io.fits:BinTableHDU._get_raw_data",
     "astropy.io.fits:BinTableHDU._prewriteto",
     "astropy.utils.shapes:simplify_basic_index",

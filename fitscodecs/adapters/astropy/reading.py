@@ -189,11 +189,10 @@ def rows_of(bintable):
     To make that array takes longer than to decode half a million pixels, and is only done where it
     saves reading the rows once more.
     """
+    nbytes = bintable.header["NAXIS1"] * bintable.header["NAXIS2"]
     with file_lock(bintable):
-        if bintable._data_loaded or not is_mapped(bintable):
+        if bintable._data_loaded or not is_mapped(bintable) or nbytes == 0:
             return row_bytes(bintable.data)
-        header = bintable.header
-        nbytes = header["NAXIS1"] * header["NAXIS2"]
         return bintable._get_raw_data(nbytes, np.uint8, bintable._data_offset)
 
 

@@ -20,7 +20,7 @@ def replacements(originals):
     from . import reading, writing
     from .keeping import keep_tiles
 
-    prewriteto = originals["_prewriteto"]
+    prewriteto, add_data = originals["_prewriteto"], originals["_add_data_to_bintable"]
 
     @functools.wraps(prewriteto)
     def _prewriteto(self, *args, **kwargs):
@@ -30,12 +30,19 @@ def replacements(originals):
         self._tmp_bintable._output_checksum = self._output_checksum
         return self._tmp_bintable._prewriteto(*args, **kwargs)
 
+    @functools.wraps(add_data)
+    def _add_data_to_bintable(self, bintable):
+        if self.data is not None and self.data.size:  # astropy takes the largest of all rows
+            bintable._data_type = writing.TileRows
+        return add_data(self, bintable)
+
     return {
         "decompress_image_data_section": reading.decompress_image_data_section,
         "compress_image_data": writing.compress_image_data,
         "__getitem__": reading.section_getitem,
         "_tile_shape": reading.tile_shape_of,
         "_prewriteto": _prewriteto,
+        "_add_data_to_bintable": _add_data_to_bintable,
     }
 
 

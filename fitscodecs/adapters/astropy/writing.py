@@ -9,6 +9,7 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+from astropy.io.fits import FITS_rec
 from astropy.io.fits.hdu.compressed import _tiled_compression
 from astropy.utils.exceptions import AstropyUserWarning
 
@@ -25,9 +26,19 @@ from .errors import encoding_as_astropy
 from .quantization import DEFAULT_LEVEL, DITHER_METHODS, NAMES, seed_of
 from .reading import tile_shape_of
 
-__all__ = ["compress_image_data"]
+__all__ = ["TileRows", "compress_image_data"]
 
 NULL_INTEGER = -2147483648  # what astropy writes for NaN
+
+
+class TileRows(FITS_rec):
+    """The rows of a table of tiles, of which no arrays are made.
+
+    astropy says the same of an array that it then replaces by a view, which knows nothing of that:
+    it would make an array of each tile in each column, which takes longer than to compress them.
+    """
+
+    _load_variable_length_data = False
 
 
 @dataclass(frozen=True, kw_only=True)
