@@ -108,7 +108,7 @@ def main():
     add_only(parser)
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="default: 2")
     args = parse(parser)
-    todo = chosen(cases_of(FILES, (256,), args.size), args.only, parser)
+    todo = chosen(cases_of(FILES, (256,), lambda zcmptype: args.size), args.only, parser)
     rows = [row for case in todo for row in measure(case, args)]
     goals = judge((Goal(f"{row['image']} {row['work']}", GOAL), row["of it"]) for row in rows)
     about = {**facts(), "threads": args.threads, **settings(args, own_clock=True)}

@@ -36,7 +36,7 @@ from fitscodecs.cli.programs import Case, Ours, Packing, Program, scratch
 __all__ = [
     "ROOT", "Goal", "Rustfits", "add_only", "add_options", "buffer", "cases_of", "check", "chosen",
     "facts", "figures", "image", "interleave", "judge", "make_parser", "parse", "ratio", "report",
-    "scratch", "settings", "speed", "table", "tiles", "version", "written",
+    "scratch", "settings", "size_beside_peers", "speed", "table", "tiles", "version", "written",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -167,6 +167,15 @@ class Rustfits(Program):
             hdus.write_image(pixels, **settings)
 
 
+# What other programs take seconds for.
+SLOW = ("HCOMPRESS_1", "GZIP_1", "GZIP_2")
+
+
+def size_beside_peers(zcmptype, size):
+    """Rows and columns of images that other programs work on as well, half of them if slowly."""
+    return size // 2 if zcmptype in SLOW else size
+
+
 def cases_of(files, squares, size):
     """A case for each file and each shape of tiles.
 
@@ -177,11 +186,12 @@ def cases_of(files, squares, size):
     squares : iterable of int
         Sides of square tiles, which come after rows, or strips of 16 rows where single ones
         cannot be compressed.
-    size : int
+    size : callable
+        Columns of the image, by ZCMPTYPE.
     """
     for data, zcmptype, level in files:
         rows = 16 if zcmptype == "HCOMPRESS_1" else 1
-        for tile in ((rows, size), *((side, side) for side in squares)):
+        for tile in ((rows, size(zcmptype)), *((side, side) for side in squares)):
             yield Case(data, Packing(zcmptype, tile, level))
 
 

@@ -76,6 +76,10 @@ class TiledImage:
     Ellipsis, arrays of integers or booleans) and gives numpy arrays in native byte order. Shapes
     are in C order: the last axis is NAXIS1. May be used by many threads at once.
 
+    Only what is wanted is read: the tiles that an index touches, and those of RICE_1 up to the last
+    pixel of them that is wanted. Damage behind it is not noticed; ``fitscodecs verify`` looks
+    everywhere.
+
     Attributes
     ----------
     shape, tile_shape, grid_shape : tuple of int

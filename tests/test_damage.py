@@ -12,7 +12,8 @@ import pytest
 import fitscodecs as fc
 from fitscodecs.hdu import walk
 from fitscodecs.source import open_source
-from tests.conftest import VECTORS
+from tests.conftest import VECTORS, same_bits
+from tests.making import sample
 
 FILES = sorted((VECTORS / "files").glob("*.fits"))
 MUTATIONS = 60
@@ -121,3 +122,19 @@ def test_inflated_size_is_bounded(claimed):
     context = fc.DecodeContext(row=3, shape=(4, 4), dtype="int16")
     with pytest.raises(fc.DecodeError, match="tile 3: data inflate to more than 128 bytes"):
         fc.Gzip1().decode(bytes(stream) * (claimed // 2**20 % 3 + 1), context=context)
+
+
+@pytest.mark.parametrize("tile_shape", [(1, 300), (60, 50)])
+def test_cutout_before_the_damage(tmp_path, tile_shape):
+    """RICE_1 tiles are decoded as far as they are wanted: what is cut off behind is not missed."""
+    pixels = sample("int16", (120, 300))
+    fc.write(tmp_path / "image.fits", pixels, compression="RICE_1", tile_shape=tile_shape)
+    raw = bytearray((tmp_path / "image.fits").read_bytes())
+    hdu = fc.open(bytes(raw)).hdu
+    length = slice(hdu.data_start, hdu.data_start + 4)  # of the descriptor of tile 0
+    raw[length] = (int.from_bytes(raw[length], "big") - 20).to_bytes(4, "big")
+    img = fc.open(bytes(raw))
+    assert same_bits(img[:1, :10], pixels[:1, :10])
+    for damaged in (tuple(n - 1 for n in tile_shape), ...):
+        with pytest.raises(fc.DecodeError, match="RICE_1 tile 0: data ends after"):
+            img[damaged]

@@ -17,6 +17,9 @@
 #define MOST_AT_ONCE 8
 #define GROUP_NBYTES ((size_t)1 << 20)
 
+/* Where decoding stops before the end of a tile: a multiple of the blocks that fast kernels do. */
+#define FRONT_NPIXELS 64
+
 /* Pixels that are converted before they go to places that do not lie together. */
 #define LINE_NPIXELS 1024
 
@@ -242,6 +245,25 @@ static enum fitscodecs_status check_job(const struct fitscodecs_batch *batch,
     return FITSCODECS_OK;
 }
 
+/* The tile up to the last pixel that is wanted and the end of its block, if its codec can stop
+ * there. */
+static struct fitscodecs_tile front_of_tile(const struct fitscodecs_batch *batch,
+                                            const struct part *part, struct fitscodecs_tile tile)
+{
+    size_t last = part->first, npixels = tile.nx * tile.ny;
+
+    if (!batch->codec->decodes_front || batch->gzip != NULL || is_empty(part)) {
+        return tile;
+    }
+    for (size_t k = 0; k < part->ndim; k++) {
+        last += part->in_step[k] > 0 ? (part->count[k] - 1) * (size_t)part->in_step[k] : 0;
+    }
+    size_t wanted = (last / FRONT_NPIXELS + 1) * FRONT_NPIXELS;
+    tile.nx = wanted < npixels ? wanted : npixels;
+    tile.ny = 1;
+    return tile;
+}
+
 /*
  * Take as many jobs as go together: at least one, if that is sound.  The status is that of the
  * first job, since a fault of a later one is found when it is the first.
@@ -279,7 +301,7 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
         } else {
             return FITSCODECS_OK;
         }
-        group->tiles[i] = tile;
+        group->tiles[i] = front_of_tile(batch, &group->parts[i], tile);
         group->in[i] = jobs[i].in;
         group->in_nbytes[i] = jobs[i].in_nbytes;
     }

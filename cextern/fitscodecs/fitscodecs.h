@@ -97,6 +97,12 @@ struct fitscodecs_codec {
                            const size_t *in_nbytes, void *const *pixels, void *scratch,
                            enum fitscodecs_status *statuses, struct fitscodecs_result *results);
     size_t most_at_once;
+
+    /*
+     * Whether decode() of fewer pixels than a stream has, in one row, gives the first of them.  Then
+     * what is behind the last pixel that is wanted is not decoded, and no fault is found there.
+     */
+    bool decodes_front;
 };
 
 /* The list of codecs, ended by NULL, and a search in it by ZCMPTYPE (NULL if there is none). */
@@ -267,7 +273,7 @@ struct fitscodecs_job {
     int64_t blank;
 
     /* Set: */
-    size_t used_nbytes; /* bytes of the stream that were used */
+    size_t used_nbytes; /* bytes of the stream that were used; see codec->decodes_front */
     bool is_left;       /* nothing was decoded: the caller has to inflate the stream */
 };
 

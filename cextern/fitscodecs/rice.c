@@ -434,4 +434,5 @@ const struct fitscodecs_codec fitscodecs_rice_1 = {
     .decode = decode,
     .decode_several = decode_several,
     .most_at_once = MOST_AT_ONCE,
+    .decodes_front = true,
 };
