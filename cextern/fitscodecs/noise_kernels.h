@@ -33,7 +33,7 @@
 #define NOISE_FIRST(mask) (63 - leading_zeros64((mask) & (0 - (mask))))
 #define NOISE_LAST(mask) (63 - leading_zeros64(mask))
 
-#if WITH_AVX2
+#if WITH_AVX2 && !WITH_AVX512
 /* Where the bits that are set in each number of 8 bits are, from the lowest up, one place in each
  * byte: which byte that is, is how many bits are set below. */
 #define BIT(m, b) ((uint64_t)((m) >> (b) & 1))
@@ -61,7 +61,17 @@ static const uint64_t NAME(places)[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #define LARGEST FLT_MAX
 #define ABSOLUTE fabsf
 #define COUNTER uint32_t
-#if WITH_AVX2
+#if WITH_AVX512
+#define VECTOR __m512
+#define NOISE_VECTOR 16
+#define MASK __mmask16
+#define V(name) _mm512_##name##_ps
+#define IV(name) _mm512_##name##_epi32
+#define IV_SET1(value) _mm512_set1_epi32((int)(value))
+#define COMPARE _mm512_cmp_ps_mask
+#define COMPARE_IF _mm512_mask_cmp_ps_mask
+#define RANK_UPTO _mm512_cmple_epu32_mask
+#elif WITH_AVX2
 #define VECTOR __m256
 #define NOISE_VECTOR 8
 #define V(name) _mm256_##name##_ps
@@ -78,7 +88,17 @@ static const uint64_t NAME(places)[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #define LARGEST DBL_MAX
 #define ABSOLUTE fabs
 #define COUNTER uint64_t
-#if WITH_AVX2
+#if WITH_AVX512
+#define VECTOR __m512d
+#define NOISE_VECTOR 8
+#define MASK __mmask8
+#define V(name) _mm512_##name##_pd
+#define IV(name) _mm512_##name##_epi64
+#define IV_SET1(value) _mm512_set1_epi64((long long)(value))
+#define COMPARE _mm512_cmp_pd_mask
+#define COMPARE_IF _mm512_mask_cmp_pd_mask
+#define RANK_UPTO _mm512_cmple_epu64_mask
+#elif WITH_AVX2
 #define VECTOR __m256d
 #define NOISE_VECTOR 4
 #define V(name) _mm256_##name##_pd

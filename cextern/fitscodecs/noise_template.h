@@ -8,9 +8,11 @@
  *   ABSOLUTE    function for the absolute value
  *   COUNTER     unsigned integer of the size of PIXEL: loops that count with it become vector code
  *
- * and for AVX2 what noise_avx2.h needs.
+ * and for AVX2 and AVX-512 what noise_avx2.h or noise_avx512.h needs.
  */
-#if WITH_AVX2
+#if WITH_AVX512
+#include "noise_avx512.h"
+#elif WITH_AVX2
 #include "noise_avx2.h"
 #endif
 
@@ -527,6 +529,12 @@ static void TYPED(find_medians)(const void *in, size_t nx, size_t ny, bool has_n
 #undef LARGEST
 #undef ABSOLUTE
 #undef COUNTER
+#if WITH_AVX512
+#undef MASK
+#undef COMPARE
+#undef COMPARE_IF
+#undef RANK_UPTO
+#endif
 #if WITH_AVX2
 #undef VECTOR
 #undef NOISE_VECTOR
