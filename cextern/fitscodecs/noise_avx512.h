@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The loops of noise_avx2.h for AVX-512, where a comparison gives a bit for each value: bits are
- * counted by one instruction, and another one packs the values that they mark.  Each loop does as
- * many whole vectors as there are, starting at *i, and leaves the rest to the plain loop.
+ * counted by one instruction, and another one packs the values that they mark.  Loops that start at
+ * *i leave the rest, or nothing, to the plain loop.
  *
  * Included once for each type, with the macros of noise_template.h and
  *
@@ -16,6 +16,12 @@
 static inline VECTOR TYPED(load)(const PIXEL *p)
 {
     return V(loadu)(p);
+}
+
+/* The bits of the first n < 256 values of a vector, or of all. */
+static inline MASK TYPED(first)(size_t n)
+{
+    return (MASK)_bzhi_u32((1u << NOISE_VECTOR) - 1, (unsigned)n);
 }
 
 /* Store the values that the mask marks, one behind the other, and return their number.  A whole
@@ -51,6 +57,7 @@ static size_t TYPED(survey_vectors)(const PIXEL *pixels, size_t n, PIXEL *low, P
     return ngood;
 }
 
+/* With the rest, since most runs are short. */
 static size_t TYPED(copy_between_vectors)(const PIXEL *in, size_t n, PIXEL low, PIXEL high,
                                           PIXEL *out, size_t *upto_low, size_t *i)
 {
@@ -63,7 +70,18 @@ static size_t TYPED(copy_between_vectors)(const PIXEL *in, size_t n, PIXEL low, 
         nabove += NAME(count_bits)(is_above);
         m += TYPED(store_marked)(out + m, v, COMPARE_IF(is_above, v, vhigh, _CMP_LT_OQ));
     }
-    *upto_low += *i - start - nabove; /* there is no NaN */
+    if (*i < n) {
+        MASK rest = TYPED(first)(n - *i);
+        VECTOR v = V(maskz_loadu)(rest, in + *i);
+        MASK is_above = COMPARE_IF(rest, v, vlow, _CMP_GT_OQ);
+        MASK is_between = COMPARE_IF(is_above, v, vhigh, _CMP_LT_OQ);
+        size_t nbetween = NAME(count_bits)(is_between);
+        V(mask_storeu)(out + m, TYPED(first)(nbetween), V(maskz_compress)(is_between, v));
+        nabove += NAME(count_bits)(is_above);
+        m += nbetween;
+        *i = n;
+    }
+    *upto_low += n - start - nabove; /* there is no NaN */
     return m;
 }
 
@@ -78,15 +96,18 @@ static size_t TYPED(drop_nan_vectors)(const PIXEL *in, size_t n, PIXEL *out, siz
     return m;
 }
 
-/* Two vectors at a time, because each waits for its last count. */
+/* Two vectors at a time, because each waits for its last count.  What is behind n is not read. */
 static void TYPED(pick_vectors)(const PIXEL *few, size_t n, size_t k1, size_t k2, PIXEL *v1,
                                 PIXEL *v2)
 {
     const __m512i one = IV_SET1(1), last1 = IV_SET1(k1), last2 = IV_SET1(k2);
+    const VECTOR infinity = V(set1)((PIXEL)INFINITY);
     VECTOR first = V(setzero)(), second = V(setzero)();
 
     for (size_t i = 0; i < n; i += 2 * NOISE_VECTOR) {
-        VECTOR a = TYPED(load)(few + i), b = TYPED(load)(few + i + NOISE_VECTOR);
+        size_t behind = n - i > NOISE_VECTOR ? n - i - NOISE_VECTOR : 0;
+        VECTOR a = V(mask_loadu)(infinity, TYPED(first)(n - i), few + i);
+        VECTOR b = V(mask_loadu)(infinity, TYPED(first)(behind), few + i + NOISE_VECTOR);
         __m512i a_ranks = _mm512_setzero_si512(), b_ranks = _mm512_setzero_si512();
         for (size_t j = 0; j < n; j++) {
             VECTOR other = V(set1)(few[j]);

@@ -18,13 +18,19 @@
  * has a rank with a sigma of sqrt(32)/2 = 2.8, of which the margin is 1.8.  That of n absolute
  * values of a normal distribution has itself a sigma of 1.17/sqrt(n) of its value, of which the
  * width of a guess is 2.6.
+ *
+ * The rank of a value among n that are spread evenly has a sigma of sqrt(n)/2, of which the spread
+ * is 2.  Those around the median of absolute values are not: where their density changes by a
+ * half from end to end, the one in the middle is off by 1/16 of n.
  */
 #define NOISE_NSAMPLES 32
 #define NOISE_MARGIN 5
-#define NOISE_WIDTH 3.0
+#define NOISE_WIDTH 3.0f
+#define NOISE_SPREAD 1.0f
+#define NOISE_BEND 0.06f
 #define NOISE_STRIDE 2654435769u /* 2^32 times the golden ratio's fraction */
 
-#define NOISE_FEW 64                        /* values of which all ranks are found at once */
+#define NOISE_FEW 32                        /* values of which all ranks are found at once */
 #define NOISE_LANES 8                       /* values whose ranks are counted together */
 #define NOISE_BLOCK ((size_t)32)            /* values that are split together */
 #define NOISE_COUNT_BLOCK ((size_t)1 << 20) /* values that uint32_t can count, and more */
@@ -136,6 +142,8 @@ static const struct fitscodecs_noise_kernels NAME(noise) = {
 #undef NOISE_FEW
 #undef NOISE_WIDTH
 #undef NOISE_STRIDE
+#undef NOISE_SPREAD
+#undef NOISE_BEND
 #undef NOISE_COUNT_BLOCK
 #undef NOISE_BLOCK
 #undef NOISE_FIRST
