@@ -21,7 +21,7 @@
 /* Compilers that can build a function for another instruction set than that of the file. */
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
 #define FITSCODECS_HAS_X86 1
-/* GCC for Windows keeps vectors in the stack where an aligned access to them fails (GCC bug 54412). */
+/* GCC for Windows may keep vectors in the stack where aligned access fails (GCC bug 54412). */
 #if defined(__clang__) || !defined(_WIN32)
 #define FITSCODECS_HAS_AVX512 1
 #endif

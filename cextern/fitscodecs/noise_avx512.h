@@ -32,8 +32,8 @@ static inline size_t TYPED(store_marked)(PIXEL *out, VECTOR values, unsigned mas
     return NAME(count_bits)(mask);
 }
 
-/* How many values are between the address and the whole vector of memory before it.  From cache line
- * to cache line, loops over long rows take a third less time. */
+/* How many values are between the address and the whole vector of memory before it.  From cache
+ * line to cache line, loops over long rows take a third less time. */
 static inline size_t TYPED(misplaced)(const PIXEL *p)
 {
     return (uintptr_t)p % sizeof(VECTOR) / sizeof(PIXEL);

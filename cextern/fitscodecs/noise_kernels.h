@@ -63,8 +63,8 @@ static const uint64_t NAME(places)[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #endif
 
 #if WITH_AVX512
-/* How many of up to 16 bits are set.  Where GCC sees that there are no more, it takes the instruction
- * for 16 bits, which keeps the rest of a register and thus has to wait for it. */
+/* How many of up to 16 bits are set.  Where GCC sees that there are no more, it takes the
+ * instruction for 16 bits, which keeps the rest of a register and thus has to wait for it. */
 static inline size_t NAME(count_bits)(unsigned mask)
 {
     return (unsigned)_mm_popcnt_u32(mask | 0x10000) - 1;

@@ -17,8 +17,8 @@
  *    makes it one of the doubles on either side of the quotient.
  *  - So the remainder r = a - q * scale is a double: less than an ulp of q times scale, and a
  *    multiple of an ulp of q times an ulp of scale.
- *  - q + r * inverse is off by d u / (1 + u), d = |q - a / scale|.  That rounds to the right side if
- *    the point halfway between two doubles is farther than this from the quotient.  It is: written
+ *  - q + r * inverse is off by d u / (1 + u), d = |q - a / scale|.  That rounds to the right side
+ *    if the point halfway between two doubles is farther than this from it.  It is: written
  *    as fractions of integers, the two differ by a multiple of 1 / (2 S) ulp, S < 2^53 being
  *    the significand of scale, by more than u / 2; and not by 0, since the point halfway has 54
  *    bits.  Near that point d is 1/2 and the difference.

@@ -419,7 +419,9 @@ static void check_halves(const struct fitscodecs_quantize_kernels *portable,
     for (size_t i = 0; i < n; i++) {
         double steps = (double)random_between(-(1 << 20), 1 << 20) + 0.5;
         double value = steps * scale + zero;
-        value = random_once_in(3) ? nextafter(value, random_once_in(2) ? -DBL_MAX : DBL_MAX) : value;
+        if (random_once_in(3)) {
+            value = nextafter(value, random_once_in(2) ? -DBL_MAX : DBL_MAX);
+        }
         memcpy(pixels.data + 8 * i, &value, 8);
     }
     for (int is_dithered = 0; is_dithered < 2; is_dithered++) {
