@@ -40,6 +40,11 @@ void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_fe
     if (cpu_features & FITSCODECS_CPU_AVX2) {
         fitscodecs_kernels_avx2(kernels);
     }
+#if FITSCODECS_HAS_AVX512
+    if (cpu_features & FITSCODECS_CPU_AVX512) {
+        fitscodecs_kernels_avx512(kernels);
+    }
+#endif
     if (cpu_features & FITSCODECS_CPU_SLOW_PDEP) { /* what they use for each word of codes */
         kernels->hcompress = &hcompress_portable;
     }

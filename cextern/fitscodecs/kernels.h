@@ -4,9 +4,10 @@
  *
  * A family is a file FAMILY_kernels.h that is included once for each instruction set: by kernels.c
  * for any machine, and by kernels_sse41.c, kernels_avx2.c and so on, where the compiler is told to
- * use that set.  NAME(function) gives each copy its name; WITH_SSE41, WITH_AVX2 and WITH_NEON
- * tell what code that is written for one of them may use.  What is not worth writing for an
- * instruction set keeps the kernels of the set below it; AVX-512 has none of its own.
+ * use that set.  NAME(function) gives each copy its name; WITH_SSE41, WITH_AVX2, WITH_AVX512 and
+ * WITH_NEON tell what code that is written for one of them may use.  What is not worth writing for
+ * an instruction set keeps the kernels of the set below it: only the noise estimate and the
+ * quantizer gain by AVX-512.
  *
  * The tables start with the portable kernels, so that forgetting to call fitscodecs_init() costs
  * speed and never correctness; fitscodecs_kernels_init() goes upward by what the CPU has.  It is a
@@ -20,6 +21,10 @@
 /* Compilers that can build a function for another instruction set than that of the file. */
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
 #define FITSCODECS_HAS_X86 1
+/* GCC for Windows may keep vectors in the stack where aligned access fails (GCC bug 54412). */
+#if defined(__clang__) || !defined(_WIN32)
+#define FITSCODECS_HAS_AVX512 1
+#endif
 #elif (defined(__GNUC__) || defined(__clang__)) && defined(__aarch64__) && defined(__ARM_NEON) &&  \
     __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FITSCODECS_HAS_NEON 1
@@ -231,6 +236,7 @@ void fitscodecs_kernels_init(struct fitscodecs_kernels *kernels, unsigned cpu_fe
 /* Put the kernels of one instruction set into the tables; the CPU must have it. */
 void fitscodecs_kernels_sse41(struct fitscodecs_kernels *kernels);
 void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels);
+void fitscodecs_kernels_avx512(struct fitscodecs_kernels *kernels);
 void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels);
 
 #endif

@@ -18,13 +18,19 @@
  * has a rank with a sigma of sqrt(32)/2 = 2.8, of which the margin is 1.8.  That of n absolute
  * values of a normal distribution has itself a sigma of 1.17/sqrt(n) of its value, of which the
  * width of a guess is 2.6.
+ *
+ * The rank of a value among n that are spread evenly has a sigma of sqrt(n)/2, of which the spread
+ * is 2.  Those around the median of absolute values are not: where their density changes by a
+ * half from end to end, the one in the middle is off by 1/16 of n.
  */
 #define NOISE_NSAMPLES 32
 #define NOISE_MARGIN 5
-#define NOISE_WIDTH 3.0
+#define NOISE_WIDTH 3.0f
+#define NOISE_SPREAD 1.0f
+#define NOISE_BEND 0.06f
 #define NOISE_STRIDE 2654435769u /* 2^32 times the golden ratio's fraction */
 
-#define NOISE_FEW 64                        /* values of which all ranks are found at once */
+#define NOISE_FEW 32                        /* values of which all ranks are found at once */
 #define NOISE_LANES 8                       /* values whose ranks are counted together */
 #define NOISE_BLOCK ((size_t)32)            /* values that are split together */
 #define NOISE_COUNT_BLOCK ((size_t)1 << 20) /* values that uint32_t can count, and more */
@@ -33,7 +39,7 @@
 #define NOISE_FIRST(mask) (63 - leading_zeros64((mask) & (0 - (mask))))
 #define NOISE_LAST(mask) (63 - leading_zeros64(mask))
 
-#if WITH_AVX2
+#if WITH_AVX2 && !WITH_AVX512
 /* Where the bits that are set in each number of 8 bits are, from the lowest up, one place in each
  * byte: which byte that is, is how many bits are set below. */
 #define BIT(m, b) ((uint64_t)((m) >> (b) & 1))
@@ -56,12 +62,31 @@ static const uint64_t NAME(places)[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #undef PLACES64
 #endif
 
+#if WITH_AVX512
+/* How many of up to 16 bits are set.  Where GCC sees that there are no more, it takes the
+ * instruction for 16 bits, which keeps the rest of a register and thus has to wait for it. */
+static inline size_t NAME(count_bits)(unsigned mask)
+{
+    return (unsigned)_mm_popcnt_u32(mask | 0x10000) - 1;
+}
+#endif
+
 #define PIXEL float
 #define TYPED(name) NAME(name##_f32)
 #define LARGEST FLT_MAX
 #define ABSOLUTE fabsf
 #define COUNTER uint32_t
-#if WITH_AVX2
+#if WITH_AVX512
+#define VECTOR __m512
+#define NOISE_VECTOR 16
+#define MASK __mmask16
+#define V(name) _mm512_##name##_ps
+#define IV(name) _mm512_##name##_epi32
+#define IV_SET1(value) _mm512_set1_epi32((int)(value))
+#define COMPARE _mm512_cmp_ps_mask
+#define COMPARE_IF _mm512_mask_cmp_ps_mask
+#define RANK_UPTO _mm512_cmple_epu32_mask
+#elif WITH_AVX2
 #define VECTOR __m256
 #define NOISE_VECTOR 8
 #define V(name) _mm256_##name##_ps
@@ -78,7 +103,17 @@ static const uint64_t NAME(places)[256] = {PLACES64(0u), PLACES64(64u), PLACES64
 #define LARGEST DBL_MAX
 #define ABSOLUTE fabs
 #define COUNTER uint64_t
-#if WITH_AVX2
+#if WITH_AVX512
+#define VECTOR __m512d
+#define NOISE_VECTOR 8
+#define MASK __mmask8
+#define V(name) _mm512_##name##_pd
+#define IV(name) _mm512_##name##_epi64
+#define IV_SET1(value) _mm512_set1_epi64((long long)(value))
+#define COMPARE _mm512_cmp_pd_mask
+#define COMPARE_IF _mm512_mask_cmp_pd_mask
+#define RANK_UPTO _mm512_cmple_epu64_mask
+#elif WITH_AVX2
 #define VECTOR __m256d
 #define NOISE_VECTOR 4
 #define V(name) _mm256_##name##_pd
@@ -107,6 +142,8 @@ static const struct fitscodecs_noise_kernels NAME(noise) = {
 #undef NOISE_FEW
 #undef NOISE_WIDTH
 #undef NOISE_STRIDE
+#undef NOISE_SPREAD
+#undef NOISE_BEND
 #undef NOISE_COUNT_BLOCK
 #undef NOISE_BLOCK
 #undef NOISE_FIRST

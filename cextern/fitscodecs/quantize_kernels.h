@@ -8,12 +8,22 @@
  */
 #include "quantize.h"
 
+#if WITH_AVX512
+#include <math.h>
+#endif
+
 #define PIXEL float
 #define TYPED(name) NAME(name##_f32)
+#if WITH_AVX512
+#define LOAD_AS_F64(mask, p) _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, p))
+#endif
 #include "quantize_template.h"
 
 #define PIXEL double
 #define TYPED(name) NAME(name##_f64)
+#if WITH_AVX512
+#define LOAD_AS_F64(mask, p) _mm512_maskz_loadu_pd(mask, p)
+#endif
 #include "quantize_template.h"
 
 static const struct fitscodecs_quantize_kernels NAME(quantize) = {

@@ -4,7 +4,12 @@
  *
  *   PIXEL       float or double
  *   TYPED(name) the name of a function for this type and instruction set
+ *
+ * and for AVX-512 what quantize_avx512.h needs.
  */
+#if WITH_AVX512
+#include "quantize_avx512.h"
+#endif
 
 /* Round half away from zero: add half and cut off the fraction; what does not fit becomes
  * INT32_MIN, as x86 converts it.  The range test comes before the conversion, as an operation on
@@ -33,6 +38,12 @@ static void TYPED(quantize)(const void *in, const float *restrict table, size_t 
     const PIXEL *restrict pixels = in;
     size_t i = 0;
 
+#if WITH_AVX512
+    if (TYPED(can_multiply)(scale)) {
+        TYPED(quantize_vectors)(pixels, table, n, scale, zero, out);
+        return;
+    }
+#endif
     for (; table != NULL && i < n; i++) {
         out[i] = TYPED(round_or_minimum)(((double)pixels[i] - zero) / scale + table[i] - 0.5);
     }
@@ -76,3 +87,6 @@ static void TYPED(mark_zero)(const void *in, size_t n, int32_t *restrict out)
 
 #undef PIXEL
 #undef TYPED
+#if WITH_AVX512
+#undef LOAD_AS_F64
+#endif

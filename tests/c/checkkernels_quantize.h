@@ -396,11 +396,48 @@ static void compare_marks(mark_kernel *portable, mark_kernel *fast, const struct
     buffer_free(&wanted);
 }
 
+/* A scale of any bits in its significand, or of one bit or all of them but the last ones. */
+static double random_scale(void)
+{
+    uint64_t bits = random_u64() >> 12, last = random_below(4);
+    int exponent = (int)random_between(-30, 30);
+
+    bits = random_once_in(4) ? last : random_once_in(3) ? (UINT64_MAX >> 12) - last : bits;
+    return ldexp(1 + ldexp((double)bits, -52), exponent);
+}
+
+/* Pixels that are a whole number and a half of steps, and their neighbours: each integer depends on
+ * the last bit of a quotient. */
+static void check_halves(const struct fitscodecs_quantize_kernels *portable,
+                         const struct fitscodecs_quantize_kernels *fast)
+{
+    double scale = random_scale(), zero = random_once_in(2) ? 0 : 8 * scale;
+    size_t n = 1 + random_below(80);
+    struct buffer pixels = buffer_new(8 * n, 8);
+
+    set_case("quantize kernels, %zu halves, scale %a, zero %a", n, scale, zero);
+    for (size_t i = 0; i < n; i++) {
+        double steps = (double)random_between(-(1 << 20), 1 << 20) + 0.5;
+        double value = steps * scale + zero;
+        if (random_once_in(3)) {
+            value = nextafter(value, random_once_in(2) ? -DBL_MAX : DBL_MAX);
+        }
+        memcpy(pixels.data + 8 * i, &value, 8);
+    }
+    for (int is_dithered = 0; is_dithered < 2; is_dithered++) {
+        compare_quantize(portable->quantize[1], fast->quantize[1], &pixels, n, is_dithered, scale,
+                         zero);
+    }
+    buffer_free(&pixels);
+}
+
 /* Scales with which integers fit, do not fit, and are halfway between two. */
 static void check_quantize_kernels(const struct fitscodecs_quantize_kernels *portable,
                                    const struct fitscodecs_quantize_kernels *fast, size_t i)
 {
-    static const double scales[] = {1, 0.5, 2, 1.3, 1e-9, 1e-300, -3, 1e300};
+    /* The last ones are around 2^-500 and 2^500, up to where kernels may multiply instead. */
+    static const double scales[] = {1,      0.5,    2,        1.3,      1e-9,     1e-300,
+                                    -3,     1e300,  0x1p-500, 0x1p-501, -0x1p500, 0x1.8p500};
     bool is_f64 = random_once_in(2), is_dithered = random_once_in(2);
     enum float_kind kind = (enum float_kind)(i % NFLOAT_KINDS);
     double scale = random_once_in(9) ? float_bits(true) : scales[random_below(LENGTH(scales))];
@@ -587,8 +624,9 @@ static uint64_t check_float_kernels(const struct fitscodecs_kernels *portable,
     for (size_t i = 0; i < NFLOAT_CASES; i++) {
         check_noise_kernels(fast->noise, i);
         check_quantize_kernels(portable->quantize, fast->quantize, i);
+        check_halves(portable->quantize, fast->quantize);
         check_dequantize_kernels(portable->dequantize, fast->dequantize);
     }
     check_long_tiles(fast);
-    return 3 * NFLOAT_CASES + 6;
+    return 4 * NFLOAT_CASES + 6;
 }
