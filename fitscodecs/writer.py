@@ -125,30 +125,32 @@ class EncodedImage:
         """Bytes of table and heap."""
         return len(self.table) + self.tiles.heap_nbytes
 
+    def pieces(self):
+        """The bytes of the HDU as they lie in memory, padding included."""
+        return [self.header, self.table, *self.tiles.heap, bytes(-self.data_nbytes % BLOCK)]
+
     def chunks(self):
-        """The bytes of the HDU, piece by piece."""
-        yield self.header
-        yield from data_chunks(self.table, self.tiles.heap)
+        """The bytes of the HDU, in pieces that are worth a call."""
+        return put_together(self.pieces())
 
     def tobytes(self):
         """The bytes of the HDU."""
-        return b"".join(self.chunks())
+        return b"".join(self.pieces())
 
 
-def data_chunks(table, heap):
-    """Table, heap and padding; small pieces are put together."""
-    nbytes, part, size = 0, [], 0
-    for piece in (table, *heap):
-        nbytes += len(piece)
-        if len(piece) >= LARGE_NBYTES and not part:
-            yield piece
-            continue
-        part.append(piece)
-        size += len(piece)
-        if size >= LARGE_NBYTES:
+def put_together(pieces):
+    """The same bytes, where small pieces become larger ones; large ones are not copied."""
+    part, size = [], 0
+    for piece in pieces:
+        is_large = len(piece) >= LARGE_NBYTES
+        if part and (is_large or size >= LARGE_NBYTES):
             yield b"".join(part)
             part, size = [], 0
-    part.append(bytes(-nbytes % BLOCK))
+        if is_large:
+            yield piece
+        else:
+            part.append(piece)
+            size += len(piece)
     yield b"".join(part)
 
 
@@ -270,7 +272,7 @@ def quantization_cards(settings):
 
 def with_checksums(lines, table, heap):
     """The header block with DATASUM and CHECKSUM."""
-    data = ones_sum(data_chunks(table, heap))
+    data = ones_sum(put_together([table, *heap]))
     datasum = card("DATASUM", str(data), "checksum of the data unit")
     zeros = header_block([*lines, card("CHECKSUM", "0" * 16, "checksum of the HDU"), datasum])
     text = checksum_text(ones_sum([zeros], data))

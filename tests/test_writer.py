@@ -13,7 +13,7 @@ from fitscodecs.cards import card, cards_of, compressed_cards, restored_cards
 from fitscodecs.checksum import ALL_ONES, checksum_text, ones_sum
 from fitscodecs.encode import noise
 from fitscodecs.settle import settle
-from fitscodecs.writer import compress, image_lines
+from fitscodecs.writer import compress, image_lines, put_together
 from tests.conftest import same_bits
 from tests.making import sample
 
@@ -370,6 +370,16 @@ def test_chunks_of_a_sum_may_be_cut_anywhere():
     want = ones_sum([raw])
     for cut in (1, 2, 3, 5, 499, 997):
         assert ones_sum([raw[:cut], raw[cut : cut + 1], raw[cut + 1 :]]) == want
+
+
+def test_large_pieces_are_not_copied():
+    """A copy would be held beside the streams and the file: three times the compressed image."""
+    large = bytes(2**18)
+    given = [b"a", b"bc", large, large, b"d", large, b"", b"e"]
+    found = list(put_together(given))
+    assert b"".join(found) == b"".join(given)
+    assert [len(piece) for piece in found] == [3, 2**18, 2**18, 1, 2**18, 1]
+    assert sum(piece is large for piece in found) == 3
 
 
 def test_headers_from_mappings():
