@@ -57,7 +57,7 @@ def noise(pixels):
     return min(measured, default=0.0)
 
 
-def encode_tiles(settings, array, threads=1, done=None):
+def encode_tiles(settings, array, threads=1, done=None, then=None):
     """Encode all tiles of an image.
 
     Parameters
@@ -68,6 +68,9 @@ def encode_tiles(settings, array, threads=1, done=None):
     threads : int
     done : callable, optional
         Called with the number of pixels of each part that is finished.
+    then : callable, optional
+        Called with the `EncodedTiles` of each part, in the order of the table, while other parts
+        are encoded. What it returns is kept.
 
     Returns
     -------
@@ -103,7 +106,7 @@ def encode_tiles(settings, array, threads=1, done=None):
             done(int(np.prod(pieces.shape[rows], axis=1).sum()))
         return encoded
 
-    return EncodedTiles.joined(in_threads(work, parts, threads))
+    return EncodedTiles.joined(in_threads(work, parts, threads, then))
 
 
 # ---------------------------------------------------------------------------- many at once
