@@ -1,6 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """From pixels to tiles."""
 
+import threading
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -87,13 +88,16 @@ def encode_tiles(settings, array, threads=1, done=None, then=None):
     parts, threads = shares(pieces, threads)
 
     batch = make_batch(settings, array)
+    own = threading.local()
 
     def work(rows):
         tiles = pieces.tiles[rows]
         corners = np.stack(np.unravel_index(tiles, grid), axis=-1)
         corners *= settings.tile_shape
         if batch is not None:
-            encoded = encode_batch(settings, batch, array, tiles, corners, pieces.shape[rows])
+            space = own.__dict__.setdefault("space", _native.Workspace())
+            shapes = pieces.shape[rows]
+            encoded = encode_batch(settings, batch, array, tiles, corners, shapes, space)
         else:
             encoded = EncodedTiles.of(
                 [
@@ -175,13 +179,13 @@ def make_batch(settings, array):
     )
 
 
-def encode_batch(settings, batch, array, tiles, corners, shapes):
+def encode_batch(settings, batch, array, tiles, corners, shapes, workspace):
     """Encode tiles in native calls, and those that are left one by one."""
     n = len(tiles)
     nbytes, has_nan = np.empty(n, np.int64), np.empty(n, np.int64)
     scale, zero = np.empty(n), np.empty(n)
     streams = _native.encode_tiles(
-        batch, array, tiles, corners, shapes, ROOM_NBYTES, nbytes, scale, zero, has_nan
+        batch, array, tiles, corners, shapes, ROOM_NBYTES, workspace, nbytes, scale, zero, has_nan
     )
     encoded = EncodedTiles(
         np.zeros(n, np.int64), nbytes, scale, zero, has_nan.astype(bool), None, streams
