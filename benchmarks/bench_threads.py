@@ -6,9 +6,9 @@ the same rounds a calibration runs: the SHA-256 of a small buffer again and agai
 arithmetic without the interpreter's lock, in one thread and the same work in two. The gain of a
 calibration is what there is to be had; 'of it' is the gain of reading or writing divided by it.
 
-Arithmetic that waits for itself leaves half of a core to another thread, and touches no memory. So
-'copy' tells what two threads gain who copy the pixels to new memory, which each read has to take
-from the system: what is bound by memory cannot gain more than that, whatever the calibration does.
+This arithmetic waits for itself, so that two halves of a core may do twice as much of it, and it
+touches no memory. 'copy' is what two threads gain that copy the pixels to new memory, which each
+read has to take from the system: work that is bound by memory cannot gain more than that.
 """
 
 import hashlib
