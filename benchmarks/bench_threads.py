@@ -5,6 +5,10 @@ Two CPUs need not be twice one: they may be two halves of one core, or be shared
 the same rounds a calibration runs: the SHA-256 of a small buffer again and again, which is
 arithmetic without the interpreter's lock, in one thread and the same work in two. The gain of a
 calibration is what there is to be had; 'of it' is the gain of reading or writing divided by it.
+
+This arithmetic waits for itself, so that two halves of a core may do twice as much of it, and it
+touches no memory. 'copy' is what two threads gain that copy the pixels to new memory, which each
+read has to take from the system: work that is bound by memory cannot gain more than that.
 """
 
 import hashlib
@@ -13,6 +17,7 @@ import threading
 import time
 from functools import partial
 
+import numpy as np
 from common import (
     Goal,
     add_only,
@@ -23,6 +28,7 @@ from common import (
     judge,
     make_parser,
     parse,
+    ratio,
     report,
     scratch,
     settings,
@@ -58,10 +64,9 @@ def arithmetic(number):
         hashlib.sha256(BUFFER).digest()
 
 
-def in_parallel(number, nthreads):
-    """The same in threads, an equal part for each."""
-    threads = [threading.Thread(target=arithmetic, args=[number // nthreads])
-               for _ in range(nthreads)]  # fmt: skip
+def in_parallel(work, parts):
+    """Work on each part in a thread of its own."""
+    threads = [threading.Thread(target=work, args=part) for part in parts]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -73,11 +78,24 @@ def calibration(nthreads):
     began = time.perf_counter()
     arithmetic(8)
     number = round(8 * CALIBRATION_SECONDS / (time.perf_counter() - began))
-    number = max(1, number // nthreads) * nthreads
+    number = max(1, number // nthreads)
     return {
-        "calibration": partial(in_parallel, number, 1),
-        "calibrations": partial(in_parallel, number, nthreads),
+        "calibration": partial(in_parallel, arithmetic, [[number * nthreads]]),
+        "calibrations": partial(in_parallel, arithmetic, [[number]] * nthreads),
     }
+
+
+def copy(pixels, nthreads):
+    """Copy an array to memory that is new, an equal part of the rows in each thread."""
+    target = np.empty_like(pixels)
+    rows = zip(np.array_split(target, nthreads), np.array_split(pixels, nthreads), strict=True)
+    in_parallel(np.copyto, rows)
+    return target
+
+
+def copies(pixels, nthreads):
+    """Contestants that do nothing but move memory."""
+    return {"copy": partial(copy, pixels, 1), "copies": partial(copy, pixels, nthreads)}
 
 
 def measure(case, args):
@@ -89,10 +107,10 @@ def measure(case, args):
                 calls(work, [Ours(n)], path, pixels, case.packing)["ours"]
                 for n in (1, args.threads)
             )
-            contestants = {"one": one, "all": all_, **calibration(args.threads)}
-            times = interleave(contestants, args.repeats)
+            calibrations = {**calibration(args.threads), **copies(pixels, args.threads)}
+            times = interleave({"one": one, "all": all_, **calibrations}, args.repeats)
             rounds = list(zip(*times.values(), strict=True))
-            gains = [(a / b, c / d) for a, b, c, d in rounds]
+            gains = [(a / b, c / d) for a, b, c, d, *_ in rounds]
             yield {
                 "image": case.name,
                 "tile": case.tile,
@@ -100,6 +118,7 @@ def measure(case, args):
                 "gain": statistics.median(gain for gain, _ in gains),
                 "calibration": statistics.median(possible for _, possible in gains),
                 "of it": statistics.median(gain / possible for gain, possible in gains),
+                "copy": ratio(times, "copies", "copy"),
             }
 
 

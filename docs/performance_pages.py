@@ -21,7 +21,7 @@ PICTURES = {
     "codecs": (("codec", "data"), "work", ("x cfitsio", "x imagecodecs")),
     "image": (("image",), "work", ("x astropy", "x fitsio", "x fpack", "x rustfits")),
     "astropy": (("image", "tile"), "work", ("x off",)),
-    "threads": (("image", "tile"), "work", ("gain", "calibration")),
+    "threads": (("image", "tile"), "work", ("gain", "calibration", "copy")),
     "tiles": (("tile", "work"), None, ("x astropy", "x fitsio", "x rustfits")),
     "memory": ((), None, ()),
 }

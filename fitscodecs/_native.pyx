@@ -676,7 +676,26 @@ cdef class EncodeJobs:
         return bound, scratch
 
 
-def encode_tiles(batch, array, row, corner, shape, size_t room, nbytes, scale, zero, has_nan):
+cdef class Workspace:
+    """Memory for the calls of one thread, kept from one to the next.
+
+    The system takes memory back that is free for a moment, and gives it page by page.
+    """
+
+    cdef Memory out, scratch
+    cdef size_t out_nbytes, scratch_nbytes
+
+    cdef void require(self, size_t out_nbytes, size_t scratch_nbytes) except *:
+        if self.out is None or self.out_nbytes < out_nbytes:
+            self.out, self.out_nbytes = None, out_nbytes
+            self.out = Memory(out_nbytes)
+        if self.scratch is None or self.scratch_nbytes < scratch_nbytes:
+            self.scratch, self.scratch_nbytes = None, scratch_nbytes
+            self.scratch = Memory(scratch_nbytes)
+
+
+def encode_tiles(batch, array, row, corner, shape, size_t room, Workspace workspace not None,
+                 nbytes, scale, zero, has_nan):
     """Encode tiles of an image.
 
     Parameters
@@ -689,6 +708,8 @@ def encode_tiles(batch, array, row, corner, shape, size_t room, nbytes, scale, z
         For each tile its table row, its first pixel and its shape, slow axis first.
     room : int
         Bytes to have for streams, if the bound of a single tile is not more.
+    workspace : Workspace
+        Of no other thread.
     nbytes : int64 array
         Set to the length of the stream of each tile, in order; -1 for a tile that is left to the
         caller.
@@ -743,17 +764,17 @@ def encode_tiles(batch, array, row, corner, shape, size_t room, nbytes, scale, z
         b.gzip = engine.gzip
     bound, scratch_nbytes = todo.sizes(&b)
     room = max(room, bound)
-    cdef Memory out = Memory(room)
-    cdef Memory scratch = Memory(scratch_nbytes)
+    workspace.require(room, scratch_nbytes)
+    cdef uint8_t *out = <uint8_t *>workspace.out.data
+    cdef void *scratch = workspace.scratch.data
     while done < todo.n:
         with nogil:
-            status = fitscodecs_encode_tiles(&b, todo.job + done, todo.n - done,
-                                             <uint8_t *>out.data, room, scratch.data,
-                                             scratch_nbytes, &ndone, &result)
+            status = fitscodecs_encode_tiles(&b, todo.job + done, todo.n - done, out, room,
+                                             scratch, scratch_nbytes, &ndone, &result)
         done += ndone
         if status != FITSCODECS_OK:
             raise EncodeError(message(f"{batch.label} tile {todo.job[done].row}", &result))
-        streams.append(PyBytes_FromStringAndSize(<const char *>out.data, result.nbytes))
+        streams.append(PyBytes_FromStringAndSize(<const char *>out, result.nbytes))
     for i in range(todo.n):
         (<int64_t *>found_nbytes.view.buf)[i] = -1 if todo.job[i].is_left else todo.job[i].nbytes
         (<double *>found_scale.view.buf)[i] = todo.job[i].scale

@@ -18,7 +18,7 @@ counter = itertools.count()  # several threads may write the same file: the last
 
 @contextlib.contextmanager
 def replacing(path, overwrite=False):
-    """A binary file to write to, which becomes `path` when the block ends without an error.
+    """A binary file to write and read, which becomes `path` when the block ends without an error.
 
     The bytes go to a file beside it and are on the disk before the name changes, so that at every
     moment there is the old file, or none, or the new one. A process that is killed leaves its
@@ -42,7 +42,7 @@ def replacing(path, overwrite=False):
     remove_abandoned(folder, name)
     part = os.path.join(folder, f"{stem(name)}.{os.getpid()}-{next(counter)}.part")
     try:
-        with open(part, "xb") as file:
+        with open(part, "x+b") as file:
             yield file
             file.flush()
             with contextlib.suppress(OSError):  # who may read it stays as it was

@@ -3,7 +3,7 @@
 
 from . import _native
 
-__all__ = ["ALL_ONES", "checksum_text", "ones_sum"]
+__all__ = ["ALL_ONES", "checksum_text", "continued_sum", "ones_sum"]
 
 # Minus zero: the sum over an HDU whose CHECKSUM is right.
 ALL_ONES = 2**32 - 1
@@ -26,6 +26,24 @@ def ones_sum(chunks, total=0):
         total = _native.ones_sum(data[:whole], total)
         rest = bytes(data[whole:])
     return _native.ones_sum(rest.ljust(4, b"\0"), total) if rest else total
+
+
+def continued_sum(total, position, further):
+    """The sum of bytes and of those that follow them.
+
+    Parameters
+    ----------
+    total : int
+        Sum of the first bytes.
+    position : int
+        Their number.
+    further : int
+        Sum of what follows, by itself. In words that begin elsewhere each byte has another weight,
+        and in ones' complement that turns the sum.
+    """
+    bits = position % 4 * 8
+    turned = further >> bits | further << (32 - bits) & ALL_ONES
+    return total + turned if total + turned <= ALL_ONES else total + turned - ALL_ONES
 
 
 def checksum_text(total):

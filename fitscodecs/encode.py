@@ -1,6 +1,7 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """From pixels to tiles."""
 
+import threading
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -57,7 +58,7 @@ def noise(pixels):
     return min(measured, default=0.0)
 
 
-def encode_tiles(settings, array, threads=1, done=None):
+def encode_tiles(settings, array, threads=1, done=None, then=None):
     """Encode all tiles of an image.
 
     Parameters
@@ -68,6 +69,9 @@ def encode_tiles(settings, array, threads=1, done=None):
     threads : int
     done : callable, optional
         Called with the number of pixels of each part that is finished.
+    then : callable, optional
+        Called with the `EncodedTiles` of each part, in the order of the table, while other parts
+        are encoded. What it returns is kept.
 
     Returns
     -------
@@ -84,13 +88,16 @@ def encode_tiles(settings, array, threads=1, done=None):
     parts, threads = shares(pieces, threads)
 
     batch = make_batch(settings, array)
+    own = threading.local()
 
     def work(rows):
         tiles = pieces.tiles[rows]
         corners = np.stack(np.unravel_index(tiles, grid), axis=-1)
         corners *= settings.tile_shape
         if batch is not None:
-            encoded = encode_batch(settings, batch, array, tiles, corners, pieces.shape[rows])
+            space = own.__dict__.setdefault("space", _native.Workspace())
+            shapes = pieces.shape[rows]
+            encoded = encode_batch(settings, batch, array, tiles, corners, shapes, space)
         else:
             encoded = EncodedTiles.of(
                 [
@@ -103,7 +110,7 @@ def encode_tiles(settings, array, threads=1, done=None):
             done(int(pieces.part(rows).npixels.sum()))
         return encoded
 
-    return EncodedTiles.joined(in_threads(work, parts, threads))
+    return EncodedTiles.joined(in_threads(work, parts, threads, then))
 
 
 # ---------------------------------------------------------------------------- many at once
@@ -172,13 +179,13 @@ def make_batch(settings, array):
     )
 
 
-def encode_batch(settings, batch, array, tiles, corners, shapes):
+def encode_batch(settings, batch, array, tiles, corners, shapes, workspace):
     """Encode tiles in native calls, and those that are left one by one."""
     n = len(tiles)
     nbytes, has_nan = np.empty(n, np.int64), np.empty(n, np.int64)
     scale, zero = np.empty(n), np.empty(n)
     streams = _native.encode_tiles(
-        batch, array, tiles, corners, shapes, ROOM_NBYTES, nbytes, scale, zero, has_nan
+        batch, array, tiles, corners, shapes, ROOM_NBYTES, workspace, nbytes, scale, zero, has_nan
     )
     encoded = EncodedTiles(
         np.zeros(n, np.int64), nbytes, scale, zero, has_nan.astype(bool), None, streams

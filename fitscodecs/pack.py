@@ -27,7 +27,7 @@ from .header import BLOCK, is_compressed, is_plain_image
 from .image import TiledImage
 from .settle import settle
 from .source import open_source
-from .writer import PRIMARY, compress
+from .writer import PRIMARY, compress_to
 
 __all__ = ["HDUReport", "PackOptions", "Report", "pack_file", "unpack_file"]
 
@@ -301,13 +301,11 @@ def pack_hdu(source, hdu, file, options, threads, done):
         image = TiledImage(source, hdu, scaled=False)
         settings = options.settings(image)
         advance = Advance(source, image.structure.dtype.itemsize, done)
-        encoded = compress(settings, plain_array(image), cards_of(hdu.raw), threads, advance)
+        if hdu.index == 0:
+            file.write(PRIMARY)
+        compress_to(file, settings, plain_array(image), cards_of(hdu.raw), threads, advance)
     except FitsCodecsError as error:
         raise named(hdu, error) from error
-    if hdu.index == 0:
-        file.write(PRIMARY)
-    for chunk in encoded.chunks():
-        file.write(chunk)
     lossy = settings.quantize is not None or bool(settings.lossy_integers)
     return HDUReport(
         hdu.label,

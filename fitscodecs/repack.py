@@ -10,10 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from .cards import card, cards_of, keyword_of, restored_cards
+from .checksum import ones_sum
 from .codecs import Gzip1, TileCodec
 from .encoded import EncodedTile, EncodedTiles
 from .errors import EncodeError, FitsCodecsError
 from .header import is_compressed
+from .heap import put_together
 from .image import TiledImage
 from .pack import (
     HDUReport,
@@ -174,7 +176,9 @@ def moved(image, settings, threads, done):
         return tile
 
     tiles = in_threads(work, range(len(entries.tiles)), number_of_threads(threads))
-    return assemble(settings, EncodedTiles.of(tiles), lines, quantization_cards(image, blanks))
+    tiles = EncodedTiles.of(tiles)
+    total = ones_sum(put_together(tiles.heap))
+    return assemble(settings, tiles, lines, total, quantization_cards(image, blanks))
 
 
 def moved_tile(image, settings, stream, context, blank):

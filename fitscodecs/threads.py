@@ -52,14 +52,18 @@ def number_of_threads(threads):
 
 
 class Task:
-    """The parts of one piece of work, taken one after the other by whichever thread is free."""
+    """The parts of one piece of work, taken one after the other by whichever thread is free.
 
-    def __init__(self, work, parts):
-        self._work = work
-        self._parts = parts
+    See `in_threads` for what `work` and `then` are.
+    """
+
+    def __init__(self, work, parts, then=None):
+        self._work, self._parts, self._then = work, parts, then
         self._lock = threading.Lock()
         self._next = 0
         self._error = None  # that of the first part at fault
+        self._waiting = set()  # parts that are done and were not handed to `then`
+        self._handed, self._is_handing = 0, False
         self.results = [None] * len(parts)
 
     def _take(self):
@@ -74,15 +78,36 @@ class Task:
         """Work on parts until none is left, or this thread may no longer help."""
         while may_go_on is None or may_go_on():
             i = self._take()
-            if i is None:
+            if i is None or not self._try(i, self._work, self._parts[i]):
                 return
-            try:
-                self.results[i] = self._work(self._parts[i])
-            except BaseException as error:  # to be raised where the work was asked for
+            if self._then is not None:
                 with self._lock:
-                    if self._error is None or i < self._error[0]:
-                        self._error = (i, error)
-                return
+                    self._waiting.add(i)
+                self._hand_over()
+
+    def _try(self, i, function, argument):
+        """Have the result of part `i` made; whether that went well."""
+        try:
+            self.results[i] = function(argument)
+        except BaseException as error:  # to be raised where the work was asked for
+            with self._lock:
+                if self._error is None or i < self._error[0]:
+                    self._error = (i, error)
+            return False
+        return True
+
+    def _hand_over(self):
+        """Hand the results that are next in order to `then`, unless another thread does so."""
+        while True:
+            with self._lock:
+                i = self._handed
+                if self._is_handing or i not in self._waiting:
+                    return
+                self._is_handing = True
+            if not self._try(i, self._then, self.results[i]):
+                return  # and no other thread goes on with it
+            with self._lock:
+                self._handed, self._is_handing = i + 1, False
 
     def end(self):
         """The results, when all threads have left; the first error in the order of the parts."""
@@ -155,7 +180,7 @@ crew = Crew(THREADS)
 start_anew_in_children(crew)
 
 
-def in_threads(work, parts, threads):
+def in_threads(work, parts, threads, then=None):
     """Results of a function of one argument, in the order of the parts.
 
     Parameters
@@ -166,6 +191,9 @@ def in_threads(work, parts, threads):
     threads : int
         Largest number of threads, this one included. What other work of the process has taken is
         not to be had; a number above the default one is an order, though.
+    then : callable, optional
+        Called with each result in the order of the parts, in one thread at a time, while others
+        work on other parts. What it returns takes the place of the result.
 
     Raises
     ------
@@ -173,5 +201,5 @@ def in_threads(work, parts, threads):
         That of the first part at fault; parts after it may not have been tried.
     """
     if threads <= 1 or len(parts) <= 1:
-        return [work(part) for part in parts]
-    return crew.run(Task(work, parts), min(threads, len(parts), MOST_HELPERS) - 1)
+        return [work(part) if then is None else then(work(part)) for part in parts]
+    return crew.run(Task(work, parts, then), min(threads, len(parts), MOST_HELPERS) - 1)

@@ -1,6 +1,8 @@
 # Licensed under a 3-clause BSD style license - see LICENSE.rst
 """From an array to the bytes of a compressed HDU, and to files of them."""
 
+import math
+import os
 import re
 import time
 from dataclasses import dataclass, replace
@@ -18,23 +20,24 @@ from .cards import (
     keyword_of,
     restored_cards,
 )
-from .checksum import checksum_text, ones_sum
+from .checksum import checksum_text, continued_sum, ones_sum
 from .codecs.quantize import NULL_INTEGER
 from .encode import encode_tiles
 from .encoded import EncodedTiles
 from .errors import EncodeError
-from .header import BLOCK, ELEMENT_NBYTES
+from .header import BLOCK, CARD, ELEMENT_NBYTES
+from .heap import Heap, HeapFile, put_together
 from .scaling import offset_of
 from .settle import settle
 from .table import COLUMNS
 from .threads import number_of_threads
 
-__all__ = ["PRIMARY", "EncodedImage", "compress", "encode_image", "image_lines", "write"]
+__all__ = [
+    "PRIMARY", "EncodedImage", "compress", "compress_to", "encode_image", "image_lines", "write",
+]  # fmt: skip
 
 # A heap that ends before this needs no 64-bit descriptors.
 P_LIMIT = 2**31 - 1
-# Pieces of the heap below this are put together before they are written.
-LARGE_NBYTES = 2**18
 
 
 # ---------------------------------------------------------------------------- headers
@@ -107,7 +110,7 @@ def image_lines(shape, dtype, header=None):
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """A compressed HDU, ready to be written.
+    """A compressed HDU.
 
     Attributes
     ----------
@@ -125,31 +128,22 @@ class EncodedImage:
         """Bytes of table and heap."""
         return len(self.table) + self.tiles.heap_nbytes
 
+    @property
+    def padding(self):
+        """Zeros to the end of a block."""
+        return bytes(-self.data_nbytes % BLOCK)
+
+    def pieces(self):
+        """The bytes of the HDU as they lie in memory."""
+        return [self.header, self.table, *self.tiles.heap, self.padding]
+
     def chunks(self):
-        """The bytes of the HDU, piece by piece."""
-        yield self.header
-        yield from data_chunks(self.table, self.tiles.heap)
+        """The bytes of the HDU, in pieces that are worth a call."""
+        return put_together(self.pieces())
 
     def tobytes(self):
         """The bytes of the HDU."""
-        return b"".join(self.chunks())
-
-
-def data_chunks(table, heap):
-    """Table, heap and padding; small pieces are put together."""
-    nbytes, part, size = 0, [], 0
-    for piece in (table, *heap):
-        nbytes += len(piece)
-        if len(piece) >= LARGE_NBYTES and not part:
-            yield piece
-            continue
-        part.append(piece)
-        size += len(piece)
-        if size >= LARGE_NBYTES:
-            yield b"".join(part)
-            part, size = [], 0
-    part.append(bytes(-nbytes % BLOCK))
-    yield b"".join(part)
+        return b"".join(self.pieces())
 
 
 def columns_of(settings, tiles):
@@ -166,6 +160,11 @@ def columns_of(settings, tiles):
     if sizes[1]:
         columns.append((COLUMNS[1], f"{descriptor}B({sizes[1]})"))
     return columns
+
+
+def row_nbytes(columns):
+    """Bytes of a row of the table."""
+    return sum(16 if form.startswith("1Q") else 8 for _, form in columns)
 
 
 def table_of(settings, tiles, columns):
@@ -220,12 +219,11 @@ def compressed_header(settings, lines, tiles, columns, heap_nbytes, quantization
     Those that tell of quantization are made from the settings, unless they are given.
     """
     codec = settings.compression
-    width = sum(8 if form == "1D" else 16 if form[1] == "Q" else 8 for _, form in columns)
     early = [c for c in columns if c[0] != COLUMNS[1]]
     result = [
         card("XTENSION", "BINTABLE", "a table of compressed tiles"),
         card("BITPIX", 8), card("NAXIS", 2),
-        card("NAXIS1", width, "bytes of a row"), card("NAXIS2", len(tiles), "tiles"),
+        card("NAXIS1", row_nbytes(columns), "bytes of a row"), card("NAXIS2", len(tiles), "tiles"),
         card("PCOUNT", heap_nbytes, "bytes of compressed tiles"), card("GCOUNT", 1),
         card("TFIELDS", len(columns)),
     ]  # fmt: skip
@@ -268,16 +266,15 @@ def quantization_cards(settings):
     return result
 
 
-def with_checksums(lines, table, heap):
-    """The header block with DATASUM and CHECKSUM."""
-    data = ones_sum(data_chunks(table, heap))
+def with_checksums(lines, data):
+    """The header block with DATASUM and CHECKSUM, from the sum of the data unit."""
     datasum = card("DATASUM", str(data), "checksum of the data unit")
     zeros = header_block([*lines, card("CHECKSUM", "0" * 16, "checksum of the HDU"), datasum])
     text = checksum_text(ones_sum([zeros], data))
     return header_block([*lines, card("CHECKSUM", text, "checksum of the HDU"), datasum])
 
 
-def compress(settings, array, lines, threads=None, done=None, clock=time.time):
+def compress(settings, array, lines, threads=None, done=None, clock=time.time, heap=None):
     """Compress an array into an HDU.
 
     Parameters
@@ -292,6 +289,8 @@ def compress(settings, array, lines, threads=None, done=None, clock=time.time):
         See `encode_tiles`.
     clock : callable
         For a seed that is to come from the clock.
+    heap : Heap, optional
+        What takes the streams; by default they stay in memory.
 
     Returns
     -------
@@ -300,16 +299,52 @@ def compress(settings, array, lines, threads=None, done=None, clock=time.time):
     if settings.quantize is not None:
         first = array[tuple(slice(0, n) for n in settings.tile_shape)]
         settings = replace(settings, quantize=settings.quantize.with_seed(first, clock()))
-    tiles = encode_tiles(settings, array, number_of_threads(threads), done)
-    return assemble(settings, tiles, lines)
+    heap = Heap() if heap is None else heap
+    tiles = encode_tiles(settings, array, number_of_threads(threads), done, heap.take)
+    return assemble(settings, tiles, lines, heap.total)
 
 
-def assemble(settings, tiles, lines, quantization=None):
-    """The HDU of tiles that are encoded; see `compressed_header`."""
+def compress_to(file, settings, array, lines, threads=None, done=None):
+    """Compress an array into an HDU at the end of a file, which is written meanwhile.
+
+    Parameters
+    ----------
+    file : binary file
+        Writable and readable, at its end.
+    settings, array, lines, threads, done
+        See `compress`.
+    """
+    start = file.tell()
+    heap = HeapFile(file, start + least_front_nbytes(settings, lines))
+    image = compress(settings, array, lines, threads, done, heap=heap)
+    heap.move(start + len(image.header) + len(image.table))
+    file.seek(start)
+    file.write(image.header)
+    file.write(image.table)
+    file.seek(0, os.SEEK_END)
+    file.write(image.padding)
+
+
+def least_front_nbytes(settings, lines):
+    """Bytes of header and table if no tile needs a column or a card of its own."""
+    none = EncodedTiles.of([])
+    columns = columns_of(settings, none)
+    cards = compressed_header(settings, lines, none, columns, 0)
+    header = header_block([*cards, *[bytes(CARD)] * 2])  # and the checksums
+    tiles = zip(settings.shape, settings.tile_shape, strict=True)
+    return len(header) + math.prod(-(-n // t) for n, t in tiles) * row_nbytes(columns)
+
+
+def assemble(settings, tiles, lines, heap_sum, quantization=None):
+    """The HDU of tiles that are encoded, whose streams have this checksum.
+
+    See `compressed_header` for the rest.
+    """
     columns = columns_of(settings, tiles)
     table = table_of(settings, tiles, columns)
     cards = compressed_header(settings, lines, tiles, columns, tiles.heap_nbytes, quantization)
-    return EncodedImage(with_checksums(cards, table, tiles.heap), table, tiles)
+    data_sum = continued_sum(ones_sum([table]), len(table), heap_sum)
+    return EncodedImage(with_checksums(cards, data_sum), table, tiles)
 
 
 # ---------------------------------------------------------------------------- for users
@@ -422,5 +457,4 @@ def write(target, images, header=None, compression=None, tile_shape=None, quanti
     with replacing(target, overwrite) as file:
         file.write(PRIMARY)
         for array, settings, lines in todo:
-            for chunk in compress(settings, array, lines, threads).chunks():
-                file.write(chunk)
+            compress_to(file, settings, array, lines, threads)

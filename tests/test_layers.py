@@ -20,7 +20,7 @@ ORDER = [
     "codecs.quantize", "codecs.options", "codecs.frame", "codecs", "cpu", "checksum", "atomic",
     "header", "cards", "grid", "table", "source", "hdu", "threads", "tile", "encoded",
     "settle", "encode", "restore", "pixels",
-    "image", "chunk", "check", "writer", "tiled", "pack", "readback", "repack",
+    "image", "chunk", "check", "heap", "writer", "tiled", "pack", "readback", "repack",
     "attributes", "virtual", "zarr_metadata", "naming", "references", "_version", "",
 ]  # fmt: skip
 

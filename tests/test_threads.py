@@ -80,6 +80,43 @@ def test_first_error_in_order(crew):
         assert crew._working == 0
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_results_are_handed_on_in_order(threads):
+    """Each as soon as those before it are, and one at a time; the work goes on meanwhile."""
+    gauge, handed = Gauge(), []
+
+    def work(part):
+        time.sleep(0.001 * (5 - part % 5))
+        return part
+
+    def then(result):
+        handed.append(result)
+        return gauge(result)
+
+    assert in_threads(work, range(40), threads, then) == [i * i for i in range(40)]
+    assert handed == list(range(40))
+    assert gauge.most == 1
+
+
+def test_first_error_in_order_while_handing_on(crew):
+    def fail(wanted):
+        def call(part):
+            if part == wanted:
+                raise ValueError(part)
+            return part
+
+        return call
+
+    for work, then, want in ((9, 20, 9), (20, 9, 9), (None, 0, 0), (9, 9, 9)):
+        handed = []
+        task = Task(fail(work), range(40), lambda r, t=then, h=handed: h.append(fail(t)(r)))
+        with pytest.raises(ValueError, match=f"^{want}$"):
+            crew.run(task, 2)
+        assert handed == list(range(len(handed)))
+        assert len(handed) <= want
+        assert crew._working == 0
+
+
 def test_work_within_work():
     """A function that is called for a tile may itself decode."""
 

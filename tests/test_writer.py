@@ -10,10 +10,11 @@ import pytest
 
 import fitscodecs as fc
 from fitscodecs.cards import card, cards_of, compressed_cards, restored_cards
-from fitscodecs.checksum import ALL_ONES, checksum_text, ones_sum
+from fitscodecs.checksum import ALL_ONES, checksum_text, continued_sum, ones_sum
 from fitscodecs.encode import noise
+from fitscodecs.heap import put_together
 from fitscodecs.settle import settle
-from fitscodecs.writer import compress, image_lines
+from fitscodecs.writer import PRIMARY, compress, image_lines
 from tests.conftest import same_bits
 from tests.making import sample
 
@@ -196,6 +197,39 @@ def test_several_images(tmp_path):
         fc.write(tmp_path / "b.fits", arrays, headers[:2])
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("content", ["plain", "constant"])
+def test_file_holds_what_is_encoded(tmp_path, monkeypatch, content, threads):
+    """Tiles that cannot be quantized need a column, behind which the heap has to move."""
+    monkeypatch.setattr("fitscodecs.heap.CHUNK", 10_007)
+    pixels = sample("float32", (1030, 1100), seed=6)
+    if content == "constant":
+        pixels[600:605] = 7
+    images = [pixels, pixels[::2]]
+    settings = {"quantize": fc.Quantize(level=8, seed=5), "threads": threads}
+    fc.write(tmp_path / "a.fits", images, **settings)
+    hdus = [fc.encode_image(image, **settings) for image in images]
+    assert (b"GZIP_COMPRESSED_DATA" in hdus[0]) == (content == "constant")
+    assert (tmp_path / "a.fits").read_bytes() == PRIMARY + b"".join(hdus)
+
+
+def test_file_whose_header_becomes_longer(tmp_path):
+    """NaN needs a card, and for some number of other cards another block."""
+    pixels = sample("float32", (20, 300), seed=6)
+    quantize = fc.Quantize(level=8, seed=5)
+    longer = 0
+    for ncards in range(36):
+        header = {f"CARD{i}": i for i in range(ncards)}
+        nbytes = len(fc.encode_image(pixels, header, quantize=quantize))
+        image = pixels.copy()
+        image[7, 3] = np.nan
+        fc.write(tmp_path / "a.fits", image, header, quantize=quantize, overwrite=True)
+        hdu = fc.encode_image(image, header, quantize=quantize)
+        assert (tmp_path / "a.fits").read_bytes() == PRIMARY + hdu
+        longer += len(hdu) > nbytes
+    assert longer == 1
+
+
 def test_overwrite(tmp_path):
     path = tmp_path / "a.fits"
     fc.write(path, np.zeros((3, 4)))
@@ -370,6 +404,25 @@ def test_chunks_of_a_sum_may_be_cut_anywhere():
     want = ones_sum([raw])
     for cut in (1, 2, 3, 5, 499, 997):
         assert ones_sum([raw[:cut], raw[cut : cut + 1], raw[cut + 1 :]]) == want
+
+
+def test_sums_of_parts_make_the_sum():
+    raw = np.random.default_rng(3).integers(0, 256, 1000, np.uint8).tobytes()
+    for cut in range(8, 16):
+        first = ones_sum([raw[:cut]])
+        assert continued_sum(first, cut, ones_sum([raw[cut:]])) == ones_sum([raw])
+    assert continued_sum(ones_sum([bytes(3)]), 3, ones_sum([bytes(9)])) == 0  # not minus zero
+    assert continued_sum(ALL_ONES, 5, ALL_ONES) == ALL_ONES
+
+
+def test_large_pieces_are_not_copied():
+    """A copy would be held beside the streams and the file: three times the compressed image."""
+    large = bytes(2**18)
+    given = [b"a", b"bc", large, large, b"d", large, b"", b"e"]
+    found = list(put_together(given))
+    assert b"".join(found) == b"".join(given)
+    assert [len(piece) for piece in found] == [3, 2**18, 2**18, 1, 2**18, 1]
+    assert sum(piece is large for piece in found) == 3
 
 
 def test_headers_from_mappings():
