@@ -25,8 +25,10 @@
 #define FITSCODECS_HAS_NEON 1
 #endif
 
-/* For loops that are fast only where a size that they are given is a constant. */
-#if defined(__GNUC__) || defined(__clang__)
+/* For loops that are fast only where a size that they are given is a constant.  FITSCODECS_SMALL is
+ * for builds that need not be fast: sanitizers make so much of each copy of a loop that compiling
+ * takes minutes. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(FITSCODECS_SMALL)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define ALWAYS_INLINE inline
