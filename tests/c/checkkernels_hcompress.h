@@ -444,7 +444,7 @@ static size_t make_extreme_stream(const struct hcompress_case *t, struct buffer 
     }
     store_header(&header, out->data);
     bits_create(&bw, out->data + HEADER_NBYTES, out->nbytes - HEADER_NBYTES);
-    make_quadrants(tile, (uint64_t *)t->scratch.data, quadrants); /* for their sides */
+    make_quadrants(tile, quadrants);
     set_planes(quadrants, header.nplanes);
     for (size_t i = 0; i < NQUADRANTS; i++) {
         size_t ncells = ceil_div(quadrants[i].nrows, 2) * ceil_div(quadrants[i].ncols, 2);
