@@ -371,8 +371,8 @@ static bool is_narrow_stream(const struct fitscodecs_tile *tile, const struct he
 }
 
 /*
- * The same where the stream has planes for no more than 32 bits.  If the transform needs 64, or
- * smoothing is wanted, the coefficients are widened for it.
+ * The same where the stream has planes for no more than 32 bits.  If the transform or its smoothing
+ * needs 64, the coefficients are widened for it.
  */
 static enum fitscodecs_status
 decode_narrow(struct bitreader *br, const struct fitscodecs_tile *tile, const struct header *header,
@@ -381,7 +381,7 @@ decode_narrow(struct bitreader *br, const struct fitscodecs_tile *tile, const st
     const struct narrow_workspace narrow = carve_narrow(tile, work);
     const int64_t limit = smooth_limit(tile, header), scale = max_i64(header->scale, 1);
     const bool is_narrow =
-        limit == 0 && inverse_is_narrow(tile, header->total, max_nplanes(header->nplanes), scale);
+        inverse_is_narrow(tile, header->total, max_nplanes(header->nplanes), scale, limit);
     struct quadrant quadrants[NQUADRANTS];
     enum fitscodecs_status status;
 
@@ -399,7 +399,8 @@ decode_narrow(struct bitreader *br, const struct fitscodecs_tile *tile, const st
         return status;
     }
     if (is_narrow) {
-        inverse_narrow_transform(tile, &narrow, header->total * (uint64_t)scale, pixels);
+        inverse_narrow_transform(tile, &narrow, header->total * (uint64_t)scale, (int32_t)limit,
+                                 pixels);
     } else {
         widen_coefficients(work->coefficients, tile->nx * tile->ny);
         work->coefficients[0] = header->total;

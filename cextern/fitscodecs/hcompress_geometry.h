@@ -83,6 +83,16 @@ static inline bool has_bottom_row(const struct level *level, size_t i)
     return 2 * i + 1 < level->nrows;
 }
 
+/*
+ * Cells of a row or column of n values that are smoothed with those before and behind them: this
+ * many, from number 1 on.  The last cell is none of them, and the one before it only if the last
+ * one lacks a value.
+ */
+static size_t inner_cells(size_t n)
+{
+    return n < 3 ? 0 : (n - 3) / 2;
+}
+
 /* Number of means of all levels k with the same parity: none has more than level 0 or 1. */
 static size_t means_length(const struct fitscodecs_tile *tile, unsigned k)
 {

@@ -290,24 +290,56 @@ static uint64_t widen(int32_t v)
 
 /*
  * Whether 32 bits hold all of an inverse transform whose total is 'total' and whose other
- * coefficients have 'nplanes' bits, times scale: below B = scale * 2^nplanes.
+ * coefficients have 'nplanes' bits, times scale, and are moved by smoothing by up to 'limit', or 0:
+ * they are below B = scale * 2^nplanes + limit.
  *
  * Let M bound the means that go into level k.  Rounding adds less than 2^k to hx, hy and hc each and
  * up to 2^depth to the total, and the lowest bits of h0 up to 3 * 2^k; so no sum of the level is over
  * M + 3 B + 7 * 2^k, and the means that come out, half of that and rounded, are not over the larger
  * of M and 3 B + 8 * 2^k.
+ *
+ * In smoothing a sum of four means has to fit, 4 M, or SMOOTH_MAX_MEAN each.  And the largest number
+ * that a curvature may be wanted to be, 16 * (2^27 - 1) / 64, must not be nearer than 'limit' to what
+ * it is: B < SMOOTH_BOUND.
  */
+#define SMOOTH_MAX_MEAN (INT32_MAX / 4 - 3)
+#define SMOOTH_BOUND ((int64_t)1 << 25)
+
 static bool inverse_is_narrow(const struct fitscodecs_tile *tile, uint64_t total, unsigned nplanes,
-                              int64_t scale)
+                              int64_t scale, int64_t limit)
 {
     const unsigned depth = transform_depth(tile);
-    const int64_t bound = scale << nplanes; /* both factors are below 2^31 + 1 */
+    const int64_t bound = (scale << nplanes) + limit; /* below 2^62 + 2^30 */
     const int64_t mean = max_i64((int64_t)total, (int64_t)(0 - total));
     if (depth > 24 || bound > INT32_MAX / 8 || mean < 0 || mean > INT32_MAX / scale) {
         return false;
     }
     int64_t step = 3 * bound + ((int64_t)8 << depth);
-    return max_i64(mean * scale + ((int64_t)1 << depth), step) + step <= INT32_MAX;
+    int64_t means = max_i64(mean * scale + ((int64_t)1 << depth), step);
+    return means + step <= INT32_MAX &&
+           (limit == 0 || (means <= SMOOTH_MAX_MEAN && bound < SMOOTH_BOUND));
+}
+
+/* The slopes and curvatures of row i of cells, as smooth_level() has it: row by row, since they
+ * depend on means, which stay as they are. */
+static void smooth_narrow_row(const struct narrow_workspace *work, const struct level *level,
+                              size_t i, int32_t limit)
+{
+    const struct fitscodecs_hcompress_kernels *kernels = fitscodecs_kernels.hcompress;
+    const size_t ninner = inner_cells(level->ncols);
+    const int32_t *h0 = work->means[level->k & 1] + h0_row(level, i);
+    int32_t *hy = work->coefficients + hy_row(level, i);
+
+    if (i >= 1 && i <= inner_cells(level->nrows)) {
+        const int32_t *above = h0 - level->cell_ncols, *below = h0 + level->cell_ncols;
+        int32_t *hx = work->coefficients + hx_row(level, i);
+        int32_t *hc = work->coefficients + hc_row(level, i);
+        kernels->smooth_slopes(level->cell_ncols, above, h0, below, limit, hx);
+        kernels->smooth_slopes(ninner, h0, h0 + 1, h0 + 2, limit, hy + 1);
+        kernels->smooth_curvatures(ninner, above, h0, below, hx, hy, limit, hc);
+    } else {
+        kernels->smooth_slopes(ninner, h0, h0 + 1, h0 + 2, limit, hy + 1);
+    }
 }
 
 /* inverse_edge() */
@@ -347,7 +379,7 @@ static void inverse_narrow_rows(const struct narrow_workspace *work, const struc
 
 static void inverse_narrow_transform(const struct fitscodecs_tile *tile,
                                      const struct narrow_workspace *work, uint64_t total,
-                                     int32_t *pixels)
+                                     int32_t limit, int32_t *pixels)
 {
     unsigned depth = transform_depth(tile);
     work->means[(depth - 1) & 1][0] = (int32_t)round_to(total, (uint64_t)2 << depth);
@@ -356,6 +388,9 @@ static void inverse_narrow_transform(const struct fitscodecs_tile *tile,
         int32_t *out = k == 0 ? pixels : work->means[(k - 1) & 1];
         for (size_t i = 0; i < level.cell_nrows; i++) {
             int32_t *top = out + 2 * i * level.ncols;
+            if (limit > 0) {
+                smooth_narrow_row(work, &level, i, limit);
+            }
             inverse_narrow_rows(work, &level, i, top, top + level.ncols);
         }
     }

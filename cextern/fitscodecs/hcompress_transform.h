@@ -218,7 +218,7 @@ static uint64_t smooth_slope(uint64_t slope, uint64_t before, uint64_t here, uin
 
 static void smooth_hx(const struct workspace *work, const struct level *level, int64_t limit)
 {
-    for (size_t i = 1; 2 * i + 2 < level->nrows; i++) {
+    for (size_t i = 1; i <= inner_cells(level->nrows); i++) {
         const uint64_t *h0 = means_row(work, level, i);
         const uint64_t *above = h0 - level->cell_ncols, *below = h0 + level->cell_ncols;
         uint64_t *hx = work->coefficients + hx_row(level, i);
@@ -233,7 +233,7 @@ static void smooth_hy(const struct workspace *work, const struct level *level, i
     for (size_t i = 0; i < level->cell_nrows; i++) {
         const uint64_t *h0 = means_row(work, level, i);
         uint64_t *hy = work->coefficients + hy_row(level, i);
-        for (size_t j = 1; 2 * j + 2 < level->ncols; j++) {
+        for (size_t j = 1; j <= inner_cells(level->ncols); j++) {
             hy[j] = smooth_slope(hy[j], h0[j - 1], h0[j], h0[j + 1], limit);
         }
     }
@@ -270,13 +270,13 @@ static uint64_t smooth_curvature(uint64_t hc, uint64_t hx, uint64_t hy, const ui
 
 static void smooth_hc(const struct workspace *work, const struct level *level, int64_t limit)
 {
-    for (size_t i = 1; 2 * i + 2 < level->nrows; i++) {
+    for (size_t i = 1; i <= inner_cells(level->nrows); i++) {
         const uint64_t *h0 = means_row(work, level, i);
         const uint64_t *above = h0 - level->cell_ncols, *below = h0 + level->cell_ncols;
         const uint64_t *hx = work->coefficients + hx_row(level, i);
         const uint64_t *hy = work->coefficients + hy_row(level, i);
         uint64_t *hc = work->coefficients + hc_row(level, i);
-        for (size_t j = 1; 2 * j + 2 < level->ncols; j++) {
+        for (size_t j = 1; j <= inner_cells(level->ncols); j++) {
             hc[j] = smooth_curvature(hc[j], hx[j], hy[j], above + j, h0 + j, below + j, limit);
         }
     }
