@@ -311,7 +311,8 @@ double bench_cfitsio_unhcompress(struct job *job)
             fits_hdecompress64(stream_of(job, i), smooth, job->scratch, &rows, &columns, &scale,
                                &status);
         } else {
-            fits_hdecompress(stream_of(job, i), smooth, job->scratch, &rows, &columns, &scale, &status);
+            fits_hdecompress(stream_of(job, i), smooth, job->scratch, &rows, &columns, &scale,
+                             &status);
         }
         spent += now() - began;
         if (status != 0) {
