@@ -538,7 +538,7 @@ static uint64_t compare_tiles(void)
                      random_below(nsettings));
     }
     for (size_t i = 0; i < 300; i++, ncases++) {
-        compare_extremes(24 + random_below(70), 1 + random_below(40), i % 2);
+        compare_extremes(NARROW_MIN_COLUMNS + random_below(70), 1 + random_below(40), i % 2);
     }
     for (size_t i = 0; i < LENGTH(strips); i++) {
         for (unsigned pattern = 0; pattern < NPATTERNS; pattern++, ncases++) {
