@@ -267,7 +267,7 @@ static bool is_wide(const struct job *job)
 double bench_cfitsio_hcompress(struct job *job);
 double bench_cfitsio_hcompress(struct job *job)
 {
-    int rows = (int)job->ny, columns = (int)job->nx;
+    int rows = (int)job->ny, columns = (int)job->nx, scale = (int)job->parameters[0];
     double spent = 0;
 
     for (int64_t i = 0; i < job->ntiles; i++) {
@@ -284,9 +284,9 @@ double bench_cfitsio_hcompress(struct job *job)
         }
         double began = now();
         if (is_wide(job)) {
-            fits_hcompress64(job->scratch, columns, rows, 0, stream, &nbytes, &status);
+            fits_hcompress64(job->scratch, columns, rows, scale, stream, &nbytes, &status);
         } else {
-            fits_hcompress(job->scratch, columns, rows, 0, stream, &nbytes, &status);
+            fits_hcompress(job->scratch, columns, rows, scale, stream, &nbytes, &status);
         }
         spent += now() - began;
         if (status != 0) {
@@ -301,16 +301,18 @@ double bench_cfitsio_hcompress(struct job *job)
 double bench_cfitsio_unhcompress(struct job *job);
 double bench_cfitsio_unhcompress(struct job *job)
 {
+    int smooth = (int)job->parameters[1];
     double spent = 0;
 
     for (int64_t i = 0; i < job->ntiles; i++) {
         int rows, columns, scale, status = 0;
         double began = now();
         if (is_wide(job)) {
-            fits_hdecompress64(stream_of(job, i), 0, job->scratch, &rows, &columns, &scale,
+            fits_hdecompress64(stream_of(job, i), smooth, job->scratch, &rows, &columns, &scale,
                                &status);
         } else {
-            fits_hdecompress(stream_of(job, i), 0, job->scratch, &rows, &columns, &scale, &status);
+            fits_hdecompress(stream_of(job, i), smooth, job->scratch, &rows, &columns, &scale,
+                             &status);
         }
         spent += now() - began;
         if (status != 0) {

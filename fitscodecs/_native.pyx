@@ -13,6 +13,7 @@ from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
 
 from .errors import DecodeError, EncodeError, NotQuantizable
 
@@ -425,6 +426,27 @@ def inflate(stream, size_t capacity):
 
 # ---------------------------------------------------------------------------- many tiles at once
 
+cdef fitscodecs_batch make_batch(batch, size_t ndim, const ptrdiff_t *strides) except *:
+    """What decoding and encoding have in common; what only one of them looks at is 0."""
+    cdef fitscodecs_batch b
+    cdef fitscodecs_tile tile = make_tile(1, 1, batch.parameters)
+    if not 1 <= ndim <= FITSCODECS_MAX_DIMENSIONS:
+        raise ValueError(f"{ndim} axes, wanted 1 to {FITSCODECS_MAX_DIMENSIONS}")
+    memset(&b, 0, sizeof(b))
+    b.codec = find(batch.native)
+    b.parameters = tile.parameters
+    b.tile_type = <fitscodecs_pixel><int>batch.tile_type
+    b.image_type = <fitscodecs_pixel><int>batch.image_type
+    b.offset = batch.offset
+    b.flip = batch.flip
+    b.quantized = batch.quantized
+    b.dither = <fitscodecs_dither><int>batch.dither
+    b.seed = batch.seed
+    b.ndim = ndim
+    b.strides = strides
+    return b
+
+
 cdef class Numbers:
     """An array of 8-byte numbers of a given length, as a pointer."""
 
@@ -563,33 +585,18 @@ def decode_tiles(batch, jobs, out, used):
         who has to inflate it.
     """
     cdef size_t ndim = batch.ndim, i, ndone = 0
-    if not 1 <= ndim <= FITSCODECS_MAX_DIMENSIONS:
-        raise ValueError(f"{ndim} axes, wanted 1 to {FITSCODECS_MAX_DIMENSIONS}")
+    cdef ptrdiff_t c_strides[32]
+    cdef fitscodecs_batch b = make_batch(batch, ndim, c_strides)
     cdef JobList todo = JobList(jobs, ndim, out)
     cdef Numbers strides = Numbers(batch.strides, ndim)
     cdef Buffer used_nbytes = Buffer(used, True)
-    cdef fitscodecs_tile tile = make_tile(1, 1, batch.parameters)
     cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
     cdef fitscodecs_status status
-    cdef fitscodecs_batch b
-    cdef ptrdiff_t c_strides[32]
 
     used_nbytes.require(8 * todo.n)
     for i in range(ndim):
         c_strides[i] = strides.i[i]
-    b.codec = find(batch.native)
-    b.parameters = tile.parameters
-    b.gzip = NULL
-    b.tile_type = <fitscodecs_pixel><int>batch.tile_type
-    b.image_type = <fitscodecs_pixel><int>batch.image_type
-    b.offset = batch.offset
     b.clip = batch.clip
-    b.flip = batch.flip
-    b.quantized = batch.quantized
-    b.dither = <fitscodecs_dither><int>batch.dither
-    b.seed = batch.seed
-    b.ndim = ndim
-    b.strides = c_strides
     cdef GzipEngine engine
     if batch.gzip:
         engine = GzipEngine(0)
@@ -725,10 +732,10 @@ def encode_tiles(batch, array, row, corner, shape, size_t room, Workspace worksp
     """
     cdef Image image = Image(array)
     cdef EncodeJobs todo = EncodeJobs(image, row, corner, shape)
-    cdef fitscodecs_tile tile = make_tile(1, 1, batch.parameters)
+    cdef fitscodecs_batch b = make_batch(batch, image.view.ndim,
+                                           <const ptrdiff_t *>image.view.strides)
     cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
     cdef fitscodecs_status status
-    cdef fitscodecs_batch b
     cdef size_t i, done = 0, ndone = 0, bound, scratch_nbytes
     cdef list streams = []
     cdef Buffer found_nbytes = Buffer(nbytes, True), found_nan = Buffer(has_nan, True)
@@ -737,27 +744,12 @@ def encode_tiles(batch, array, row, corner, shape, size_t room, Workspace worksp
     for found in (found_nbytes, found_nan, found_scale, found_zero):
         (<Buffer>found).require(8 * todo.n)
 
-    if not 1 <= image.view.ndim <= <int>FITSCODECS_MAX_DIMENSIONS:
-        raise ValueError(f"{image.view.ndim} axes, wanted 1 to {FITSCODECS_MAX_DIMENSIONS}")
     if image.view.itemsize != batch.itemsize:
         raise ValueError(f"pixels of {image.view.itemsize} bytes, wanted {batch.itemsize}")
-    b.codec = find(batch.native)
-    b.parameters = tile.parameters
-    b.gzip = NULL
-    b.tile_type = <fitscodecs_pixel><int>batch.tile_type
-    b.image_type = <fitscodecs_pixel><int>batch.image_type
-    b.offset = batch.offset
-    b.clip = False
-    b.flip = batch.flip
-    b.quantized = batch.quantized
     b.level = batch.level
     b.is_flat = batch.is_flat
     b.leaves_nan = batch.leaves_nan
     b.is_big_endian = batch.is_big_endian
-    b.dither = <fitscodecs_dither><int>batch.dither
-    b.seed = batch.seed
-    b.ndim = image.view.ndim
-    b.strides = <const ptrdiff_t *>image.view.strides
     cdef GzipEngine engine
     if batch.gzip_level:
         engine = GzipEngine(batch.gzip_level)

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ PROGRAMS = (
     "gzip",
 )
 CC = os.environ.get("CC", "cc")
+JOBS = min(os.cpu_count() or 1, 4)
 
 # The one that builds everything, and the others that are no other name of it.
 COMPILERS = [
@@ -79,12 +81,11 @@ def require_compiler(compiler, folder, flags=()):
 
 def make(build, *arguments):
     """Run make in tests/c."""
-    jobs = min(os.cpu_count() or 1, 4)
     return run(
         "make",
         "-f",
         TESTS / "Makefile",
-        f"-j{jobs}",
+        f"-j{JOBS}",
         f"BUILD={build}",
         f"CC={CC}",
         *arguments,
@@ -128,18 +129,10 @@ def test_library_alone(compiler, tmp_path):
     """It compiles without a warning, and all names that it exports are its own."""
     require_compiler(compiler, tmp_path)
     require_command("nm")
-    run(
-        *shlex.split(compiler),
-        "-std=c11",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Wshadow",
-        "-c",
-        *SOURCES,
-        cwd=tmp_path,
-    )
+    flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-c"]
+    command = [*shlex.split(compiler), *flags]
+    with ThreadPoolExecutor(JOBS) as pool:
+        list(pool.map(lambda source: run(*command, source, cwd=tmp_path), SOURCES))
     listing = run("nm", "-g", *sorted(tmp_path.glob("*.o"))).splitlines()
     names = {line.split()[2].lstrip("_") for line in listing if len(line.split()) == 3}
     assert {"fitscodecs_codecs", "fitscodecs_init"} <= names

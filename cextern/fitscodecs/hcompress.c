@@ -183,11 +183,12 @@ static size_t hcompress_encode_bound(const struct fitscodecs_tile *tile)
 {
     size_t nbytes = HEADER_NBYTES + 1;
     unsigned depth = transform_depth(tile);
+    struct quadrant quadrants[NQUADRANTS];
+    make_quadrants(tile, quadrants);
     for (size_t i = 0; i < NQUADRANTS && depth > 0; i++) {
-        size_t nrows = i / 2 == 0 ? tile->ny - tile->ny / 2 : tile->ny / 2;
-        size_t ncols = i % 2 == 0 ? tile->nx - tile->nx / 2 : tile->nx / 2;
         size_t nplanes = i == 0 ? FIRST_QUADRANT_MAX_PLANES(depth) : OUTER_QUADRANT_MAX_PLANES;
-        size_t ncells = saturating_mul(ceil_div(nrows, 2), ceil_div(ncols, 2));
+        size_t ncells =
+            saturating_mul(ceil_div(quadrants[i].nrows, 2), ceil_div(quadrants[i].ncols, 2));
         size_t plane_nbytes = saturating_add(1, ceil_div(ncells, 2));
         nbytes = saturating_add(nbytes, saturating_mul(nplanes, plane_nbytes));
     }
@@ -202,6 +203,11 @@ static size_t coefficients_nbytes(const struct fitscodecs_tile *tile)
      * corner of half as many rows and columns, whatever is odd. */
     size_t n = saturating_add(saturating_mul(tile->nx, tile->ny), 1);
     return saturating_mul(n, sizeof(uint64_t));
+}
+
+static size_t means_nbytes(const struct fitscodecs_tile *tile, unsigned k)
+{
+    return saturating_mul(means_length(tile, k), sizeof(uint64_t));
 }
 
 static size_t row_pair_nbytes(const struct fitscodecs_tile *tile)
@@ -252,12 +258,12 @@ static void encode_wide(struct bitwriter *bw, const struct fitscodecs_tile *tile
     header->total = work->coefficients[0];
     work->coefficients[0] = 0;
     fold_signs(work->coefficients, npixels);
-    make_quadrants(tile, work->coefficients, quadrants);
-    count_planes(quadrants, header->nplanes);
+    make_quadrants(tile, quadrants);
+    count_planes(work->coefficients, quadrants, header->nplanes);
     set_planes(quadrants, header->nplanes);
 
     for (size_t i = 0; i < NQUADRANTS; i++) {
-        encode_quadrant(bw, &quadrants[i], work->codes);
+        encode_quadrant(bw, work->coefficients, &quadrants[i], work->codes);
     }
     bits_put(bw, 0, 4);
     bits_put_padding(bw);
@@ -270,7 +276,7 @@ static bool encode_narrow(struct bitwriter *bw, const struct fitscodecs_tile *ti
                           struct header *header)
 {
     struct narrow_workspace narrow;
-    struct narrow_quadrant quadrants[NQUADRANTS];
+    struct quadrant quadrants[NQUADRANTS];
 
     if (!HCOMPRESS_USE_KERNELS || !has_narrow_shape(tile)) {
         return false;
@@ -281,12 +287,12 @@ static bool encode_narrow(struct bitwriter *bw, const struct fitscodecs_tile *ti
     }
     digitize(&header->total, 1, header->scale);
     digitize_narrow(&narrow, tile->nx * tile->ny, header->scale);
-    make_narrow_quadrants(tile, &narrow, quadrants);
-    count_narrow_planes(quadrants, header->nplanes);
-    set_narrow_planes(quadrants, header->nplanes);
+    make_quadrants(tile, quadrants);
+    count_narrow_planes(narrow.coefficients, quadrants, header->nplanes);
+    set_planes(quadrants, header->nplanes);
 
     for (size_t i = 0; i < NQUADRANTS; i++) {
-        encode_narrow_quadrant(bw, &quadrants[i], &narrow);
+        encode_narrow_quadrant(bw, &quadrants[i], &narrow, narrow.planes[i]);
     }
     bits_put(bw, 0, 4);
     bits_put_padding(bw);
@@ -340,9 +346,9 @@ static enum fitscodecs_status decode_wide(struct bitreader *br, const struct fit
     enum fitscodecs_status status;
 
     memset(work->coefficients, 0, npixels * sizeof(uint64_t));
-    make_quadrants(tile, work->coefficients, quadrants);
+    make_quadrants(tile, quadrants);
     set_planes(quadrants, header->nplanes);
-    status = decode_quadrants(br, quadrants, work->codes, result);
+    status = decode_quadrants(br, work->coefficients, quadrants, work->codes, result);
     if (status == FITSCODECS_OK) {
         status = decode_end_nibble(br, result);
     }
@@ -365,8 +371,8 @@ static bool is_narrow_stream(const struct fitscodecs_tile *tile, const struct he
 }
 
 /*
- * The same where the stream has planes for no more than 32 bits.  If the transform needs 64, or
- * smoothing is wanted, the coefficients are widened for it.
+ * The same where the stream has planes for no more than 32 bits.  If the transform or its smoothing
+ * needs 64, the coefficients are widened for it.
  */
 static enum fitscodecs_status
 decode_narrow(struct bitreader *br, const struct fitscodecs_tile *tile, const struct header *header,
@@ -375,24 +381,26 @@ decode_narrow(struct bitreader *br, const struct fitscodecs_tile *tile, const st
     const struct narrow_workspace narrow = carve_narrow(tile, work);
     const int64_t limit = smooth_limit(tile, header), scale = max_i64(header->scale, 1);
     const bool is_narrow =
-        limit == 0 && inverse_is_narrow(tile, header->total, max_nplanes(header->nplanes), scale);
-    struct narrow_quadrant quadrants[NQUADRANTS];
+        inverse_is_narrow(tile, header->total, max_nplanes(header->nplanes), scale, limit);
+    struct quadrant quadrants[NQUADRANTS];
     enum fitscodecs_status status;
 
-    make_narrow_quadrants(tile, &narrow, quadrants);
-    set_narrow_planes(quadrants, header->nplanes);
+    make_quadrants(tile, quadrants);
+    set_planes(quadrants, header->nplanes);
     status = decode_narrow_quadrants(br, quadrants, &narrow, result);
     if (status == FITSCODECS_OK) {
         status = decode_end_nibble(br, result);
     }
     if (status == FITSCODECS_OK) {
-        status = join_narrow_rows(br, tile, quadrants, is_narrow ? (int32_t)scale : 1, result);
+        status =
+            join_narrow_rows(br, tile, quadrants, &narrow, is_narrow ? (int32_t)scale : 1, result);
     }
     if (status != FITSCODECS_OK) {
         return status;
     }
     if (is_narrow) {
-        inverse_narrow_transform(tile, &narrow, header->total * (uint64_t)scale, pixels);
+        inverse_narrow_transform(tile, &narrow, header->total * (uint64_t)scale, (int32_t)limit,
+                                 pixels);
     } else {
         widen_coefficients(work->coefficients, tile->nx * tile->ny);
         work->coefficients[0] = header->total;

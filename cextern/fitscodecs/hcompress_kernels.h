@@ -405,6 +405,75 @@ static void NAME(inverse_cells)(unsigned k, size_t ncells, const int32_t *restri
     }
 }
 
+static inline int32_t NAME(min)(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int32_t NAME(max)(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int32_t NAME(clamp)(int32_t v, int32_t low, int32_t high)
+{
+    return NAME(max)(NAME(min)(v, high), low);
+}
+
+/* See correction() of hcompress_transform.h.  The difference is divided in two parts, so that
+ * 'stored' need not be multiplied: rounded down, and one more if that is not toward zero. */
+static inline int32_t NAME(correction)(int32_t wanted, int32_t stored, unsigned n, int32_t limit)
+{
+    const int32_t rest = wanted & (((int32_t)1 << n) - 1);
+    int32_t step = (wanted >> n) - stored;
+    step += rest != 0 && step < 0 ? 1 : 0;
+    return NAME(clamp)(step, -limit, limit);
+}
+
+/* See smooth_slope() of hcompress_transform.h. */
+static void NAME(smooth_slopes)(size_t n, const int32_t *restrict before,
+                                const int32_t *restrict here, const int32_t *restrict after,
+                                int32_t limit, int32_t *restrict slopes)
+{
+    for (size_t j = 0; j < n; j++) {
+        int32_t rise = after[j] - here[j], fall = here[j] - before[j];
+        int32_t high = 4 * NAME(max)(NAME(min)(rise, fall), 0);
+        int32_t low = 4 * NAME(min)(NAME(max)(rise, fall), 0);
+        int32_t wanted = NAME(clamp)(rise + fall, low, high);
+        int32_t change = NAME(correction)(wanted, slopes[j], 3, limit);
+        slopes[j] += low < high ? change : 0;
+    }
+}
+
+/*
+ * See smooth_curvature() of hcompress_transform.h.  Limits of what is wanted that are too large for
+ * 32 bits when multiplied are cut: what is between them is not that large, and limits of one sign
+ * still are so far from any hc that the correction is the largest that is allowed.
+ */
+static void NAME(smooth_curvatures)(size_t n, const int32_t *restrict above,
+                                    const int32_t *restrict here, const int32_t *restrict below,
+                                    const int32_t *restrict hx, const int32_t *restrict hy,
+                                    int32_t limit, int32_t *restrict hc)
+{
+    const int32_t most = INT32_MAX / 16;
+    for (size_t j = 1; j <= n; j++) {
+        int32_t h0 = here[j], mm = above[j - 1], mp = above[j + 1];
+        int32_t pm = below[j - 1], pp = below[j + 1];
+        int32_t sum = 2 * (hx[j] + hy[j]), difference = 2 * (hx[j] - hy[j]);
+        int32_t to_pp = pp - h0, to_pm = h0 - pm, to_mp = h0 - mp, to_mm = mm - h0;
+        int32_t high =
+            NAME(min)(NAME(min)(NAME(max)(to_pp, 0) - sum, NAME(max)(to_pm, 0) + difference),
+                      NAME(min)(NAME(max)(to_mp, 0) - difference, NAME(max)(to_mm, 0) + sum));
+        int32_t low =
+            NAME(max)(NAME(max)(NAME(min)(to_pp, 0) - sum, NAME(min)(to_pm, 0) + difference),
+                      NAME(max)(NAME(min)(to_mp, 0) - difference, NAME(min)(to_mm, 0) + sum));
+        int32_t wanted = NAME(clamp)(pp + mm - mp - pm, 16 * NAME(clamp)(low, -most, most),
+                                     16 * NAME(clamp)(high, -most, most));
+        int32_t change = NAME(correction)(wanted, hc[j], 6, limit);
+        hc[j] += low < high ? change : 0;
+    }
+}
+
 /* See forward_cell() of hcompress_transform.h. */
 static void NAME(forward_cells)(unsigned k, size_t ncells, const int32_t *restrict top,
                                 const int32_t *restrict bottom, int32_t *restrict h0,
@@ -743,6 +812,8 @@ static const struct fitscodecs_hcompress_kernels NAME(hcompress) = {
     .spread_codes = NAME(spread_codes),
     .join_row = NAME(join_row),
     .inverse_cells = NAME(inverse_cells),
+    .smooth_slopes = NAME(smooth_slopes),
+    .smooth_curvatures = NAME(smooth_curvatures),
     .forward_cells = NAME(forward_cells),
     .join_magnitudes = NAME(join_magnitudes),
     .digitize = NAME(digitize),

@@ -19,9 +19,10 @@
 
 /*
  * Rows that fill only a part of their words take scratch: with C columns, 31 planes of all quadrants
- * are 248 * ceil(C / 64) / C bytes a pixel, which is 4 for wide tiles and at most 10.4 from here on.
+ * are 248 * ceil(C / 64) / C bytes a pixel, which is 4 for wide tiles and at most 15.5 from here on.
+ * They take time as well: with half as many columns the other way is as fast.
  */
-#define NARROW_MIN_COLUMNS 24
+#define NARROW_MIN_COLUMNS 16
 
 /* Scratch of the narrow way. */
 struct narrow_workspace {
@@ -108,77 +109,39 @@ static struct narrow_workspace carve_narrow(const struct fitscodecs_tile *tile,
 
 /* ---------------------------------------------------------------------- planes and trees */
 
-/* 32-bit coefficients of one of the four parts, and its planes. */
-struct narrow_quadrant {
-    int32_t *start;
-    size_t nrows, ncols, stride;
-    unsigned nplanes;
-    uint64_t *planes;
-};
-
-static void make_narrow_quadrants(const struct fitscodecs_tile *tile,
-                                  const struct narrow_workspace *work,
-                                  struct narrow_quadrant quadrants[NQUADRANTS])
-{
-    const size_t nrows[2] = {tile->ny - tile->ny / 2, tile->ny / 2};
-    const size_t ncols[2] = {tile->nx - tile->nx / 2, tile->nx / 2};
-    for (size_t i = 0; i < NQUADRANTS; i++) {
-        size_t below = i / 2, right = i % 2;
-        quadrants[i].nrows = nrows[below];
-        quadrants[i].ncols = ncols[right];
-        quadrants[i].stride = tile->nx;
-        quadrants[i].nplanes = 0;
-        quadrants[i].planes = work->planes[i];
-        quadrants[i].start = work->coefficients + below * nrows[0] * tile->nx + right * ncols[0];
-    }
-}
-
-static void set_narrow_planes(struct narrow_quadrant quadrants[NQUADRANTS], const uint8_t counts[3])
-{
-    for (size_t i = 0; i < NQUADRANTS; i++) {
-        quadrants[i].nplanes = counts[plane_count_index(i)];
-    }
-}
-
-static bool is_empty(const struct narrow_quadrant *quadrant)
-{
-    return quadrant->nrows == 0 || quadrant->ncols == 0;
-}
-
 /* Words of one row of codes of one plane; the same row of the next plane follows, so that the planes
  * of a row are close together. */
-static size_t plane_stride(const struct narrow_quadrant *quadrant)
+static size_t plane_stride(const struct quadrant *quadrant)
 {
     return words_per_row(ceil_div(quadrant->ncols, 2));
 }
 
 /* The tree of plane 0 of a quadrant that is not empty. */
-static void make_narrow_tree(const struct narrow_quadrant *quadrant, uint64_t *words,
+static void make_narrow_tree(const struct quadrant *quadrant, uint64_t *words,
                              struct narrow_tree *tree)
 {
-    size_t nrows = quadrant->nrows, ncols = quadrant->ncols;
-    tree->nlevels = tree_nlevels(nrows, ncols);
+    tree->nlevels = tree_nlevels(quadrant->nrows, quadrant->ncols);
     for (unsigned i = 0; i < tree->nlevels; i++) {
         struct fitscodecs_hcompress_grid *grid = &tree->levels[i];
-        grid->lacks_lower = nrows % 2 != 0;
-        grid->lacks_right = ncols % 2 != 0;
-        grid->nrows = nrows = ceil_div(nrows, 2);
-        grid->ncols = ncols = ceil_div(ncols, 2);
-        grid->stride = words_per_row(ncols);
+        grid->nrows = reduced(quadrant->nrows, i + 1);
+        grid->ncols = reduced(quadrant->ncols, i + 1);
+        grid->lacks_lower = reduced(quadrant->nrows, i) % 2 != 0;
+        grid->lacks_right = reduced(quadrant->ncols, i) % 2 != 0;
+        grid->stride = words_per_row(grid->ncols);
         grid->words = words;
         if (i == 0) {
             grid->stride *= quadrant->nplanes;
         } else {
-            words += nrows * grid->stride;
+            words += grid->nrows * grid->stride;
         }
     }
 }
 
 /* The levels above are shared by all planes. */
-static void set_narrow_plane(const struct narrow_quadrant *quadrant, unsigned plane,
+static void set_narrow_plane(const struct quadrant *quadrant, uint64_t *planes, unsigned plane,
                              struct narrow_tree *tree)
 {
-    tree->levels[0].words = quadrant->planes + plane * plane_stride(quadrant);
+    tree->levels[0].words = planes + plane * plane_stride(quadrant);
 }
 
 /* ------------------------------------------------------------------------ decoding planes */
@@ -263,9 +226,10 @@ static enum fitscodecs_status decode_narrow_plane(struct bitreader *br, bool emp
     return complete ? FITSCODECS_OK : short_plane(progress, result);
 }
 
-static enum fitscodecs_status
-decode_narrow_quadrants(struct bitreader *br, const struct narrow_quadrant quadrants[NQUADRANTS],
-                        const struct narrow_workspace *work, struct fitscodecs_result *result)
+static enum fitscodecs_status decode_narrow_quadrants(struct bitreader *br,
+                                                      const struct quadrant quadrants[NQUADRANTS],
+                                                      const struct narrow_workspace *work,
+                                                      struct fitscodecs_result *result)
 {
     struct progress progress = {0, 0};
     for (size_t i = 0; i < NQUADRANTS; i++) {
@@ -280,7 +244,7 @@ decode_narrow_quadrants(struct bitreader *br, const struct narrow_quadrant quadr
         for (unsigned plane = quadrants[i].nplanes; plane-- > 0;) {
             progress.plane++;
             if (!empty) {
-                set_narrow_plane(&quadrants[i], plane, &tree);
+                set_narrow_plane(&quadrants[i], work->planes[i], plane, &tree);
             }
             enum fitscodecs_status status =
                 decode_narrow_plane(br, empty, &tree, work->list, &progress, result);
@@ -295,18 +259,20 @@ decode_narrow_quadrants(struct bitreader *br, const struct narrow_quadrant quadr
 /* Planes and signs to coefficients, multiplied by scale. */
 static enum fitscodecs_status join_narrow_rows(struct bitreader *br,
                                                const struct fitscodecs_tile *tile,
-                                               const struct narrow_quadrant quadrants[NQUADRANTS],
-                                               int32_t scale, struct fitscodecs_result *result)
+                                               const struct quadrant quadrants[NQUADRANTS],
+                                               const struct narrow_workspace *work, int32_t scale,
+                                               struct fitscodecs_result *result)
 {
     for (size_t i = 0; i < tile->ny; i++) {
         size_t below = i < quadrants[0].nrows ? 0 : 1, row = i - below * quadrants[0].nrows;
         for (size_t right = 0; right < 2; right++) {
-            const struct narrow_quadrant *quadrant = &quadrants[2 * below + right];
+            const struct quadrant *quadrant = &quadrants[2 * below + right];
+            const uint64_t *planes = work->planes[2 * below + right];
             size_t stride = plane_stride(quadrant);
-            int32_t *start = quadrant->start + row * tile->nx;
+            int32_t *out = work->coefficients + quadrant->start + row * quadrant->stride;
             size_t n = fitscodecs_kernels.hcompress->join_row(
-                br, quadrant->planes + row / 2 * quadrant->nplanes * stride, stride,
-                quadrant->nplanes, row % 2 == 0 ? 2 : 0, scale, start, quadrant->ncols);
+                br, planes + row / 2 * quadrant->nplanes * stride, stride, quadrant->nplanes,
+                row % 2 == 0 ? 2 : 0, scale, out, quadrant->ncols);
             if (n < quadrant->ncols) {
                 return missing_sign(i * tile->nx + right * quadrants[0].ncols + n,
                                     tile->nx * tile->ny, result);
@@ -318,30 +284,6 @@ static enum fitscodecs_status join_narrow_rows(struct bitreader *br,
 
 /* ------------------------------------------------------------------------------ transform */
 
-/* One level, as struct level. */
-struct narrow_level {
-    unsigned k;
-    size_t nrows, ncols, cell_nrows, cell_ncols, stride;
-    int32_t *hx, *hy, *hc, *h0;
-};
-
-static struct narrow_level make_narrow_level(const struct fitscodecs_tile *tile,
-                                             const struct narrow_workspace *work, unsigned k)
-{
-    struct narrow_level level;
-    level.k = k;
-    level.nrows = reduced(tile->ny, k);
-    level.ncols = reduced(tile->nx, k);
-    level.cell_nrows = reduced(level.nrows, 1);
-    level.cell_ncols = reduced(level.ncols, 1);
-    level.stride = tile->nx;
-    level.hy = work->coefficients + level.cell_ncols;
-    level.hx = work->coefficients + level.cell_nrows * tile->nx;
-    level.hc = level.hx + level.cell_ncols;
-    level.h0 = work->means[k & 1];
-    return level;
-}
-
 static uint64_t widen(int32_t v)
 {
     return (uint64_t)(int64_t)v;
@@ -349,24 +291,56 @@ static uint64_t widen(int32_t v)
 
 /*
  * Whether 32 bits hold all of an inverse transform whose total is 'total' and whose other
- * coefficients have 'nplanes' bits, times scale: below B = scale * 2^nplanes.
+ * coefficients have 'nplanes' bits, times scale, and are moved by smoothing by up to 'limit', or 0:
+ * they are below B = scale * 2^nplanes + limit.
  *
  * Let M bound the means that go into level k.  Rounding adds less than 2^k to hx, hy and hc each and
  * up to 2^depth to the total, and the lowest bits of h0 up to 3 * 2^k; so no sum of the level is over
  * M + 3 B + 7 * 2^k, and the means that come out, half of that and rounded, are not over the larger
  * of M and 3 B + 8 * 2^k.
+ *
+ * In smoothing a sum of four means has to fit, 4 M, or SMOOTH_MAX_MEAN each.  And the largest number
+ * that a curvature may be wanted to be, 16 * (2^27 - 1) / 64, must not be nearer than 'limit' to what
+ * it is: B < SMOOTH_BOUND.
  */
+#define SMOOTH_MAX_MEAN (INT32_MAX / 4 - 3)
+#define SMOOTH_BOUND ((int64_t)1 << 25)
+
 static bool inverse_is_narrow(const struct fitscodecs_tile *tile, uint64_t total, unsigned nplanes,
-                              int64_t scale)
+                              int64_t scale, int64_t limit)
 {
     const unsigned depth = transform_depth(tile);
-    const int64_t bound = scale << nplanes; /* both factors are below 2^31 + 1 */
+    const int64_t bound = (scale << nplanes) + limit; /* below 2^62 + 2^30 */
     const int64_t mean = max_i64((int64_t)total, (int64_t)(0 - total));
     if (depth > 24 || bound > INT32_MAX / 8 || mean < 0 || mean > INT32_MAX / scale) {
         return false;
     }
     int64_t step = 3 * bound + ((int64_t)8 << depth);
-    return max_i64(mean * scale + ((int64_t)1 << depth), step) + step <= INT32_MAX;
+    int64_t means = max_i64(mean * scale + ((int64_t)1 << depth), step);
+    return means + step <= INT32_MAX &&
+           (limit == 0 || (means <= SMOOTH_MAX_MEAN && bound < SMOOTH_BOUND));
+}
+
+/* The slopes and curvatures of row i of cells, as smooth_level() has it: row by row, since they
+ * depend on means, which stay as they are. */
+static void smooth_narrow_row(const struct narrow_workspace *work, const struct level *level,
+                              size_t i, int32_t limit)
+{
+    const struct fitscodecs_hcompress_kernels *kernels = fitscodecs_kernels.hcompress;
+    const size_t ninner = inner_cells(level->ncols);
+    const int32_t *h0 = work->means[level->k & 1] + h0_row(level, i);
+    int32_t *hy = work->coefficients + hy_row(level, i);
+
+    if (i >= 1 && i <= inner_cells(level->nrows)) {
+        const int32_t *above = h0 - level->cell_ncols, *below = h0 + level->cell_ncols;
+        int32_t *hx = work->coefficients + hx_row(level, i);
+        int32_t *hc = work->coefficients + hc_row(level, i);
+        kernels->smooth_slopes(level->cell_ncols, above, h0, below, limit, hx);
+        kernels->smooth_slopes(ninner, h0, h0 + 1, h0 + 2, limit, hy + 1);
+        kernels->smooth_curvatures(ninner, above, h0, below, hx, hy, limit, hc);
+    } else {
+        kernels->smooth_slopes(ninner, h0, h0 + 1, h0 + 2, limit, hy + 1);
+    }
 }
 
 /* inverse_edge() */
@@ -379,17 +353,17 @@ static void narrow_edge(unsigned k, int32_t h0, int32_t slope, int32_t *first, i
 }
 
 /* Row i of cells to two rows of values, or to one if it is the last of an odd number. */
-static void inverse_narrow_rows(const struct narrow_level *level, size_t i, int32_t *top,
-                                int32_t *bottom)
+static void inverse_narrow_rows(const struct narrow_workspace *work, const struct level *level,
+                                size_t i, int32_t *top, int32_t *bottom)
 {
-    const int32_t *h0 = level->h0 + i * level->cell_ncols;
-    const int32_t *hy = level->hy + i * level->stride;
+    const int32_t *h0 = work->means[level->k & 1] + h0_row(level, i);
+    const int32_t *hy = work->coefficients + hy_row(level, i);
     const size_t nwhole = level->ncols / 2;
     const bool odd_column = level->ncols % 2 != 0;
 
-    if (2 * i + 1 < level->nrows) {
-        const int32_t *hx = level->hx + i * level->stride;
-        const int32_t *hc = level->hc + i * level->stride;
+    if (has_bottom_row(level, i)) {
+        const int32_t *hx = work->coefficients + hx_row(level, i);
+        const int32_t *hc = work->coefficients + hc_row(level, i);
         fitscodecs_kernels.hcompress->inverse_cells(level->k, nwhole, h0, hx, hy, hc, top, bottom);
         if (odd_column) {
             narrow_edge(level->k, h0[nwhole], hx[nwhole], &top[2 * nwhole], &bottom[2 * nwhole]);
@@ -406,16 +380,19 @@ static void inverse_narrow_rows(const struct narrow_level *level, size_t i, int3
 
 static void inverse_narrow_transform(const struct fitscodecs_tile *tile,
                                      const struct narrow_workspace *work, uint64_t total,
-                                     int32_t *pixels)
+                                     int32_t limit, int32_t *pixels)
 {
     unsigned depth = transform_depth(tile);
     work->means[(depth - 1) & 1][0] = (int32_t)round_to(total, (uint64_t)2 << depth);
     for (unsigned k = depth; k-- > 0;) {
-        struct narrow_level level = make_narrow_level(tile, work, k);
+        struct level level = make_level(tile, k, tile->nx);
         int32_t *out = k == 0 ? pixels : work->means[(k - 1) & 1];
         for (size_t i = 0; i < level.cell_nrows; i++) {
             int32_t *top = out + 2 * i * level.ncols;
-            inverse_narrow_rows(&level, i, top, top + level.ncols);
+            if (limit > 0) {
+                smooth_narrow_row(work, &level, i, limit);
+            }
+            inverse_narrow_rows(work, &level, i, top, top + level.ncols);
         }
     }
 }
@@ -439,15 +416,15 @@ static unsigned max_nplanes(const uint8_t counts[3])
 
 /* ------------------------------------------------------------------------------- encoding */
 
-static void forward_narrow_rows(const struct narrow_level *level, size_t i, const int32_t *top,
-                                const int32_t *bottom)
+static void forward_narrow_rows(const struct narrow_workspace *work, const struct level *level,
+                                size_t i, const int32_t *top, const int32_t *bottom)
 {
-    const bool has_bottom = 2 * i + 1 < level->nrows;
+    const bool has_bottom = has_bottom_row(level, i);
     const size_t nwhole = has_bottom ? level->ncols / 2 : 0;
-    int32_t *h0 = level->h0 + i * level->cell_ncols;
-    int32_t *hy = level->hy + i * level->stride;
-    int32_t *hx = level->hx + i * level->stride;
-    int32_t *hc = level->hc + i * level->stride;
+    int32_t *h0 = work->means[level->k & 1] + h0_row(level, i);
+    int32_t *hy = work->coefficients + hy_row(level, i);
+    int32_t *hx = work->coefficients + hx_row(level, i);
+    int32_t *hc = work->coefficients + hc_row(level, i);
 
     fitscodecs_kernels.hcompress->forward_cells(level->k, nwhole, top, bottom, h0, hx, hy, hc);
     for (size_t j = nwhole; j < level->cell_ncols; j++) {
@@ -477,11 +454,12 @@ static unsigned forward_narrow_levels(const struct fitscodecs_tile *tile, const 
     int64_t mean = fitscodecs_kernels.hcompress->join_magnitudes(pixels, tile->nx * tile->ny);
     unsigned k = 0;
     for (; k < depth && 4 * mean + ((int64_t)4 << k) <= INT32_MAX; k++) {
-        struct narrow_level level = make_narrow_level(tile, work, k);
+        struct level level = make_level(tile, k, tile->nx);
         const int32_t *in = k == 0 ? pixels : work->means[(k - 1) & 1];
         for (size_t i = 0; i < level.cell_nrows; i++) {
             const int32_t *top = in + 2 * i * level.ncols;
-            forward_narrow_rows(&level, i, top, 2 * i + 1 < level.nrows ? top + level.ncols : top);
+            forward_narrow_rows(work, &level, i, top,
+                                has_bottom_row(&level, i) ? top + level.ncols : top);
         }
         mean = (4 * mean >> (k == 0 ? 0 : 1)) + ((int64_t)2 << k);
     }
@@ -517,11 +495,8 @@ static bool forward_wide_levels(const struct fitscodecs_tile *tile, unsigned k,
     corner.coefficients = work->corner;
     widen_coefficients(wide->means[(k - 1) & 1], reduced(tile->ny, k) * stride);
     for (unsigned i = k; i < depth; i++) {
-        struct level level = make_level(tile, &corner, i);
-        level.stride = stride;
-        level.hx = corner.coefficients + level.cell_nrows * stride;
-        level.hc = level.hx + level.cell_ncols;
-        forward_means(&level, wide->means[(i - 1) & 1]);
+        struct level level = make_level(tile, i, stride);
+        forward_means(&corner, &level);
     }
     *total = wide->means[(depth - 1) & 1][0];
     work->corner[0] = 0;
@@ -558,15 +533,15 @@ static void digitize_narrow(const struct narrow_workspace *work, size_t n, int64
 }
 
 /* nb0, nb1, nb2; the second and third quadrant share nb1. */
-static void count_narrow_planes(const struct narrow_quadrant quadrants[NQUADRANTS],
-                                uint8_t counts[3])
+static void count_narrow_planes(const int32_t *coefficients,
+                                const struct quadrant quadrants[NQUADRANTS], uint8_t counts[3])
 {
     memset(counts, 0, 3);
     for (size_t i = 0; i < NQUADRANTS; i++) {
         uint32_t all = 0;
         for (size_t row = 0; row < quadrants[i].nrows; row++) {
             all |= fitscodecs_kernels.hcompress->join_magnitudes(
-                quadrants[i].start + row * quadrants[i].stride, quadrants[i].ncols);
+                coefficients + quadrants[i].start + row * quadrants[i].stride, quadrants[i].ncols);
         }
         uint8_t *count = &counts[plane_count_index(i)];
         unsigned nplanes = bit_length(all);
@@ -574,14 +549,15 @@ static void count_narrow_planes(const struct narrow_quadrant quadrants[NQUADRANT
     }
 }
 
-static void split_narrow_quadrant(const struct narrow_quadrant *quadrant)
+static void split_narrow_quadrant(const int32_t *coefficients, const struct quadrant *quadrant,
+                                  uint64_t *planes)
 {
     const size_t stride = plane_stride(quadrant);
     for (size_t i = 0; i < quadrant->nrows; i += 2) {
-        const int32_t *top = quadrant->start + i * quadrant->stride;
+        const int32_t *top = coefficients + quadrant->start + i * quadrant->stride;
         fitscodecs_kernels.hcompress->split_rows(
             top, i + 1 < quadrant->nrows ? top + quadrant->stride : NULL, quadrant->ncols,
-            quadrant->nplanes, quadrant->planes + i / 2 * quadrant->nplanes * stride, stride);
+            quadrant->nplanes, planes + i / 2 * quadrant->nplanes * stride, stride);
     }
 }
 
@@ -634,18 +610,18 @@ static void put_narrow_tree(struct bitwriter *bw, const struct narrow_tree *tree
     kernels->put_codes(bw, list, ncodes);
 }
 
-static void encode_narrow_quadrant(struct bitwriter *bw, const struct narrow_quadrant *quadrant,
-                                   const struct narrow_workspace *work)
+static void encode_narrow_quadrant(struct bitwriter *bw, const struct quadrant *quadrant,
+                                   const struct narrow_workspace *work, uint64_t *planes)
 {
     struct narrow_tree tree;
     if (is_empty(quadrant)) {
         bits_put_zeros(bw, 4 * (uint64_t)quadrant->nplanes);
         return;
     }
-    split_narrow_quadrant(quadrant);
+    split_narrow_quadrant(work->coefficients, quadrant, planes);
     make_narrow_tree(quadrant, work->levels, &tree);
     for (unsigned plane = quadrant->nplanes; plane-- > 0;) {
-        set_narrow_plane(quadrant, plane, &tree);
+        set_narrow_plane(quadrant, planes, plane, &tree);
         if (build_narrow_tree(&tree)) {
             put_narrow_tree(bw, &tree, work->list);
         } else {

@@ -9,9 +9,8 @@
 #include "bitreader.h"
 #include "bitwriter.h"
 #include "hcompress_code.h"
+#include "hcompress_geometry.h"
 #include "hcompress_transform.h"
-
-#define NQUADRANTS 4
 
 /* Planes: level 0 alone makes the three quadrants other than the first. */
 #define OUTER_QUADRANT_MAX_PLANES 33u
@@ -20,10 +19,6 @@
 /* Most planes that a stream may have.  By the above an encoder of int32 pixels has no more than
  * 32 + 29 of them; and a magnitude of 62 bits and its sign fit into 64 with a bit to spare. */
 #define MAX_PLANES 62
-
-/* Levels of a quadtree: at most 31, as a quadrant has no side over 2^30 and 31 halvings of that
- * are more than enough to reach 1. */
-#define MAX_TREE_LEVELS 31
 
 /* ------------------------------------------------------------------------ Huffman code */
 
@@ -65,55 +60,14 @@ static inline bool take_code_if(struct bitreader *br, unsigned flag, uint8_t *va
     return true;
 }
 
-/* ----------------------------------------------------------------- quadrants and trees */
-
-/* One of the four parts of the coefficient array. */
-struct quadrant {
-    uint64_t *start;
-    size_t nrows, ncols, stride;
-    unsigned nplanes;
-};
-
-static void make_quadrants(const struct fitscodecs_tile *tile, uint64_t *coefficients,
-                           struct quadrant quadrants[NQUADRANTS])
-{
-    const size_t nrows[2] = {tile->ny - tile->ny / 2, tile->ny / 2};
-    const size_t ncols[2] = {tile->nx - tile->nx / 2, tile->nx / 2};
-    for (size_t i = 0; i < NQUADRANTS; i++) {
-        size_t below = i / 2, right = i % 2;
-        quadrants[i].nrows = nrows[below];
-        quadrants[i].ncols = ncols[right];
-        quadrants[i].stride = tile->nx;
-        quadrants[i].nplanes = 0;
-        quadrants[i].start = coefficients + below * nrows[0] * tile->nx + right * ncols[0];
-    }
-}
-
-/* Which of nb0, nb1, nb2 counts the planes of quadrant i: 0, 1, 1, 2 */
-static size_t plane_count_index(size_t i)
-{
-    return i / 2 + i % 2;
-}
-
-static void set_planes(struct quadrant quadrants[NQUADRANTS], const uint8_t counts[3])
-{
-    for (size_t i = 0; i < NQUADRANTS; i++) {
-        quadrants[i].nplanes = counts[plane_count_index(i)];
-    }
-}
+/* -------------------------------------------------------------------------------- trees */
 
 /* The codes of one plane: level 0 has one for each cell, the last level is the root. */
 struct tree {
-    unsigned nlevels; /* max(1, ceil(log2(max(rows, columns)))) */
+    unsigned nlevels;
     size_t nrows[MAX_TREE_LEVELS], ncols[MAX_TREE_LEVELS];
     uint8_t *codes[MAX_TREE_LEVELS];
 };
-
-static unsigned tree_nlevels(size_t nrows, size_t ncols)
-{
-    size_t n = nrows > ncols ? nrows : ncols;
-    return n <= 2 ? 1 : log2_ceil(n);
-}
 
 /* Bytes of all levels, for a quadrant of at least 1 x 1 */
 static size_t tree_nbytes(size_t nrows, size_t ncols)
@@ -129,7 +83,7 @@ static size_t tree_nbytes(size_t nrows, size_t ncols)
 /* An empty quadrant has one level of no codes. */
 static void make_tree(const struct quadrant *quadrant, uint8_t *codes, struct tree *tree)
 {
-    if (quadrant->nrows == 0 || quadrant->ncols == 0) {
+    if (is_empty(quadrant)) {
         tree->nlevels = 1;
         tree->nrows[0] = tree->ncols[0] = 0;
         tree->codes[0] = codes;
@@ -158,11 +112,13 @@ static void gather_row(const uint64_t *row, size_t ncols, unsigned bit, unsigned
 }
 
 /* Codes of the cells of a plane, which is bit 'bit' of the array. */
-static void gather_plane(const struct quadrant *quadrant, unsigned bit, const struct tree *tree)
+static void gather_plane(const uint64_t *coefficients, const struct quadrant *quadrant,
+                         unsigned bit, const struct tree *tree)
 {
+    const uint64_t *start = coefficients + quadrant->start;
     memset(tree->codes[0], 0, tree->nrows[0] * tree->ncols[0]);
     for (size_t i = 0; i < quadrant->nrows; i++) {
-        gather_row(quadrant->start + i * quadrant->stride, quadrant->ncols, bit, i % 2 == 0 ? 2 : 0,
+        gather_row(start + i * quadrant->stride, quadrant->ncols, bit, i % 2 == 0 ? 2 : 0,
                    tree->codes[0] + i / 2 * tree->ncols[0]);
     }
 }
@@ -253,11 +209,13 @@ static void scatter_row(const uint8_t *codes, unsigned place, unsigned bit, uint
     }
 }
 
-static void scatter_plane(const struct tree *tree, unsigned bit, const struct quadrant *quadrant)
+static void scatter_plane(const struct tree *tree, unsigned bit, const struct quadrant *quadrant,
+                          uint64_t *coefficients)
 {
+    uint64_t *start = coefficients + quadrant->start;
     for (size_t i = 0; i < quadrant->nrows; i++) {
         scatter_row(tree->codes[0] + i / 2 * tree->ncols[0], i % 2 == 0 ? 2 : 0, bit,
-                    quadrant->start + i * quadrant->stride, quadrant->ncols);
+                    start + i * quadrant->stride, quadrant->ncols);
     }
 }
 
@@ -334,11 +292,11 @@ static void fold_signs(uint64_t *coefficients, size_t n)
 }
 
 /* Bit length of the largest magnitude of a quadrant */
-static unsigned quadrant_nplanes(const struct quadrant *quadrant)
+static unsigned quadrant_nplanes(const uint64_t *coefficients, const struct quadrant *quadrant)
 {
     uint64_t all = 0;
     for (size_t i = 0; i < quadrant->nrows; i++) {
-        const uint64_t *row = quadrant->start + i * quadrant->stride;
+        const uint64_t *row = coefficients + quadrant->start + i * quadrant->stride;
         for (size_t j = 0; j < quadrant->ncols; j++) {
             all |= row[j];
         }
@@ -347,22 +305,24 @@ static unsigned quadrant_nplanes(const struct quadrant *quadrant)
 }
 
 /* nb0, nb1, nb2; the second and third quadrant share nb1. */
-static void count_planes(const struct quadrant quadrants[NQUADRANTS], uint8_t counts[3])
+static void count_planes(const uint64_t *coefficients, const struct quadrant quadrants[NQUADRANTS],
+                         uint8_t counts[3])
 {
     memset(counts, 0, 3);
     for (size_t i = 0; i < NQUADRANTS; i++) {
         uint8_t *count = &counts[plane_count_index(i)];
-        unsigned nplanes = quadrant_nplanes(&quadrants[i]);
+        unsigned nplanes = quadrant_nplanes(coefficients, &quadrants[i]);
         *count = (uint8_t)(nplanes > *count ? nplanes : *count);
     }
 }
 
-static void encode_quadrant(struct bitwriter *bw, const struct quadrant *quadrant, uint8_t *codes)
+static void encode_quadrant(struct bitwriter *bw, const uint64_t *coefficients,
+                            const struct quadrant *quadrant, uint8_t *codes)
 {
     struct tree tree;
     make_tree(quadrant, codes, &tree);
     for (unsigned plane = quadrant->nplanes; plane-- > 0;) {
-        gather_plane(quadrant, plane + 1, &tree);
+        gather_plane(coefficients, quadrant, plane + 1, &tree);
         if (build_tree(&tree)) {
             put_tree(bw, &tree);
         } else {
@@ -408,9 +368,9 @@ static enum fitscodecs_status missing_sign(size_t i, size_t n, struct fitscodecs
                            (int64_t)n);
 }
 
-static enum fitscodecs_status decode_plane(struct bitreader *br, const struct quadrant *quadrant,
-                                           const struct tree *tree, unsigned plane,
-                                           const struct progress *progress,
+static enum fitscodecs_status decode_plane(struct bitreader *br, uint64_t *coefficients,
+                                           const struct quadrant *quadrant, const struct tree *tree,
+                                           unsigned plane, const struct progress *progress,
                                            struct fitscodecs_result *result)
 {
     uint64_t format;
@@ -424,12 +384,12 @@ static enum fitscodecs_status decode_plane(struct bitreader *br, const struct qu
         return short_plane(progress, result);
     }
     if (!is_zero) {
-        scatter_plane(tree, plane, quadrant);
+        scatter_plane(tree, plane, quadrant, coefficients);
     }
     return FITSCODECS_OK;
 }
 
-static enum fitscodecs_status decode_quadrants(struct bitreader *br,
+static enum fitscodecs_status decode_quadrants(struct bitreader *br, uint64_t *coefficients,
                                                const struct quadrant quadrants[NQUADRANTS],
                                                uint8_t *codes, struct fitscodecs_result *result)
 {
@@ -443,7 +403,7 @@ static enum fitscodecs_status decode_quadrants(struct bitreader *br,
         for (unsigned plane = quadrants[i].nplanes; plane-- > 0;) {
             progress.plane++;
             enum fitscodecs_status status =
-                decode_plane(br, &quadrants[i], &tree, plane, &progress, result);
+                decode_plane(br, coefficients, &quadrants[i], &tree, plane, &progress, result);
             if (status != FITSCODECS_OK) {
                 return status;
             }

@@ -9,7 +9,7 @@
 #ifndef FITSCODECS_HCOMPRESS_TRANSFORM_H
 #define FITSCODECS_HCOMPRESS_TRANSFORM_H
 
-#include "common.h"
+#include "hcompress_geometry.h"
 
 /*
  * Sizes of coefficients.  Pixels are in [-2^31, 2^31 - 1].  By induction h0 of level k is in
@@ -76,35 +76,6 @@ static inline int32_t clip_to_i32(uint64_t v)
     return (int32_t)clamp((int64_t)v, INT32_MIN, INT32_MAX);
 }
 
-/* ---------------------------------------------------------------------------- geometry */
-
-/* ceil(log2(n)) for n >= 1 */
-static unsigned log2_ceil(size_t n)
-{
-    return bit_length(n - 1);
-}
-
-static unsigned transform_depth(const struct fitscodecs_tile *tile)
-{
-    return log2_ceil(tile->nx > tile->ny ? tile->nx : tile->ny);
-}
-
-/* ceil(n / 2^k) */
-static size_t reduced(size_t n, unsigned k)
-{
-    return k == 0 ? n : ((n - 1) >> k) + 1;
-}
-
-/* One level of the transform: a corner of the coefficient array and the means of its cells. */
-struct level {
-    unsigned k;
-    size_t nrows, ncols;           /* r, c */
-    size_t cell_nrows, cell_ncols; /* ceil(r / 2), ceil(c / 2) */
-    size_t stride;                 /* from a row to the next of hx, hy and hc */
-    uint64_t *hx, *hy, *hc;        /* where each of the three regions starts */
-    uint64_t *h0;                  /* cell_nrows x cell_ncols, without gaps */
-};
-
 /* Scratch of one call. */
 struct workspace {
     uint64_t *coefficients; /* R x C */
@@ -114,28 +85,10 @@ struct workspace {
     uint8_t *codes;         /* quadtree of one plane */
 };
 
-static struct level make_level(const struct fitscodecs_tile *tile, const struct workspace *work,
-                               unsigned k)
+/* h0 of row i of cells */
+static uint64_t *means_row(const struct workspace *work, const struct level *level, size_t i)
 {
-    struct level level;
-    level.k = k;
-    level.nrows = reduced(tile->ny, k);
-    level.ncols = reduced(tile->nx, k);
-    level.cell_nrows = reduced(level.nrows, 1);
-    level.cell_ncols = reduced(level.ncols, 1);
-    level.stride = tile->nx;
-    level.hy = work->coefficients + level.cell_ncols;
-    level.hx = work->coefficients + level.cell_nrows * tile->nx;
-    level.hc = level.hx + level.cell_ncols;
-    level.h0 = work->means[k & 1];
-    return level;
-}
-
-/* Means of all levels k with the same parity: none is larger than those of level 0 or 1. */
-static size_t means_nbytes(const struct fitscodecs_tile *tile, unsigned k)
-{
-    size_t ncells = saturating_mul(reduced(tile->ny, k + 1), reduced(tile->nx, k + 1));
-    return saturating_mul(ncells, sizeof(uint64_t));
+    return work->means[level->k & 1] + h0_row(level, i);
 }
 
 /* ------------------------------------------------------------------- forward transform */
@@ -153,14 +106,14 @@ static inline void forward_cell(uint64_t p, uint64_t q, uint64_t s, uint64_t u, 
 
 /* Row i of cells from two rows of values.  A missing row or column is a copy of the last one; what
  * it would make of hx, hy and hc is 0 and not stored. */
-static void forward_rows(const struct level *level, size_t i, const uint64_t *top,
-                         const uint64_t *bottom)
+static void forward_rows(const struct workspace *work, const struct level *level, size_t i,
+                         const uint64_t *top, const uint64_t *bottom)
 {
-    bool has_bottom = 2 * i + 1 < level->nrows;
-    uint64_t *h0 = level->h0 + i * level->cell_ncols;
-    uint64_t *hy = level->hy + i * level->stride;
-    uint64_t *hx = level->hx + i * level->stride;
-    uint64_t *hc = level->hc + i * level->stride;
+    bool has_bottom = has_bottom_row(level, i);
+    uint64_t *h0 = means_row(work, level, i);
+    uint64_t *hy = work->coefficients + hy_row(level, i);
+    uint64_t *hx = work->coefficients + hx_row(level, i);
+    uint64_t *hc = work->coefficients + hc_row(level, i);
 
     for (size_t j = 0; j < level->cell_ncols; j++) {
         bool has_right = 2 * j + 1 < level->ncols;
@@ -188,24 +141,27 @@ static const uint64_t *widen_row(const int32_t *pixels, size_t npixels, uint64_t
     return out;
 }
 
-static void forward_pixels(const struct level *level, const int32_t *pixels, uint64_t *row_pair)
+static void forward_pixels(const struct workspace *work, const struct level *level,
+                           const int32_t *pixels)
 {
     size_t ncols = level->ncols;
     for (size_t i = 0; i < level->cell_nrows; i++) {
-        bool has_bottom = 2 * i + 1 < level->nrows;
         const int32_t *row = pixels + 2 * i * ncols;
-        const uint64_t *top = widen_row(row, ncols, row_pair);
-        forward_rows(level, i, top,
-                     has_bottom ? widen_row(row + ncols, ncols, row_pair + ncols) : top);
+        const uint64_t *top = widen_row(row, ncols, work->row_pair), *bottom = top;
+        if (has_bottom_row(level, i)) {
+            bottom = widen_row(row + ncols, ncols, work->row_pair + ncols);
+        }
+        forward_rows(work, level, i, top, bottom);
     }
 }
 
-static void forward_means(const struct level *level, const uint64_t *means)
+/* A level from the means of the one below it. */
+static void forward_means(const struct workspace *work, const struct level *level)
 {
+    const uint64_t *means = work->means[(level->k - 1) & 1];
     for (size_t i = 0; i < level->cell_nrows; i++) {
-        bool has_bottom = 2 * i + 1 < level->nrows;
         const uint64_t *top = means + 2 * i * level->ncols;
-        forward_rows(level, i, top, has_bottom ? top + level->ncols : top);
+        forward_rows(work, level, i, top, has_bottom_row(level, i) ? top + level->ncols : top);
     }
 }
 
@@ -219,11 +175,11 @@ static void forward_transform(const struct fitscodecs_tile *tile, const int32_t 
         return;
     }
     for (unsigned k = 0; k < depth; k++) {
-        struct level level = make_level(tile, work, k);
+        struct level level = make_level(tile, k, tile->nx);
         if (k == 0) {
-            forward_pixels(&level, pixels, work->row_pair);
+            forward_pixels(work, &level, pixels);
         } else {
-            forward_means(&level, work->means[(k - 1) & 1]);
+            forward_means(work, &level);
         }
     }
     work->coefficients[0] = work->means[(depth - 1) & 1][0];
@@ -260,24 +216,24 @@ static uint64_t smooth_slope(uint64_t slope, uint64_t before, uint64_t here, uin
     return slope + (uint64_t)correction(wanted, slope, 3, limit);
 }
 
-static void smooth_hx(const struct level *level, int64_t limit)
+static void smooth_hx(const struct workspace *work, const struct level *level, int64_t limit)
 {
-    for (size_t i = 1; 2 * i + 2 < level->nrows; i++) {
-        const uint64_t *h0 = level->h0 + i * level->cell_ncols;
+    for (size_t i = 1; i <= inner_cells(level->nrows); i++) {
+        const uint64_t *h0 = means_row(work, level, i);
         const uint64_t *above = h0 - level->cell_ncols, *below = h0 + level->cell_ncols;
-        uint64_t *hx = level->hx + i * level->stride;
+        uint64_t *hx = work->coefficients + hx_row(level, i);
         for (size_t j = 0; j < level->cell_ncols; j++) {
             hx[j] = smooth_slope(hx[j], above[j], h0[j], below[j], limit);
         }
     }
 }
 
-static void smooth_hy(const struct level *level, int64_t limit)
+static void smooth_hy(const struct workspace *work, const struct level *level, int64_t limit)
 {
     for (size_t i = 0; i < level->cell_nrows; i++) {
-        const uint64_t *h0 = level->h0 + i * level->cell_ncols;
-        uint64_t *hy = level->hy + i * level->stride;
-        for (size_t j = 1; 2 * j + 2 < level->ncols; j++) {
+        const uint64_t *h0 = means_row(work, level, i);
+        uint64_t *hy = work->coefficients + hy_row(level, i);
+        for (size_t j = 1; j <= inner_cells(level->ncols); j++) {
             hy[j] = smooth_slope(hy[j], h0[j - 1], h0[j], h0[j + 1], limit);
         }
     }
@@ -312,26 +268,26 @@ static uint64_t smooth_curvature(uint64_t hc, uint64_t hx, uint64_t hy, const ui
     return hc + (uint64_t)correction(wanted, hc, 6, limit);
 }
 
-static void smooth_hc(const struct level *level, int64_t limit)
+static void smooth_hc(const struct workspace *work, const struct level *level, int64_t limit)
 {
-    for (size_t i = 1; 2 * i + 2 < level->nrows; i++) {
-        const uint64_t *h0 = level->h0 + i * level->cell_ncols;
+    for (size_t i = 1; i <= inner_cells(level->nrows); i++) {
+        const uint64_t *h0 = means_row(work, level, i);
         const uint64_t *above = h0 - level->cell_ncols, *below = h0 + level->cell_ncols;
-        const uint64_t *hx = level->hx + i * level->stride;
-        const uint64_t *hy = level->hy + i * level->stride;
-        uint64_t *hc = level->hc + i * level->stride;
-        for (size_t j = 1; 2 * j + 2 < level->ncols; j++) {
+        const uint64_t *hx = work->coefficients + hx_row(level, i);
+        const uint64_t *hy = work->coefficients + hy_row(level, i);
+        uint64_t *hc = work->coefficients + hc_row(level, i);
+        for (size_t j = 1; j <= inner_cells(level->ncols); j++) {
             hc[j] = smooth_curvature(hc[j], hx[j], hy[j], above + j, h0 + j, below + j, limit);
         }
     }
 }
 
 /* The order matters: hc is found from hx and hy that are smooth already. */
-static void smooth_level(const struct level *level, int64_t limit)
+static void smooth_level(const struct workspace *work, const struct level *level, int64_t limit)
 {
-    smooth_hx(level, limit);
-    smooth_hy(level, limit);
-    smooth_hc(level, limit);
+    smooth_hx(work, level, limit);
+    smooth_hy(work, level, limit);
+    smooth_hc(work, level, limit);
 }
 
 /* ------------------------------------------------------------------- inverse transform */
@@ -383,16 +339,17 @@ static inline void inverse_edge(unsigned k, uint64_t h0, uint64_t slope, uint64_
 }
 
 /* Row i of cells to two rows of values, or to one if it is the last of an odd number. */
-static void inverse_rows(const struct level *level, size_t i, uint64_t *top, uint64_t *bottom)
+static void inverse_rows(const struct workspace *work, const struct level *level, size_t i,
+                         uint64_t *top, uint64_t *bottom)
 {
-    const uint64_t *h0 = level->h0 + i * level->cell_ncols;
-    const uint64_t *hy = level->hy + i * level->stride;
+    const uint64_t *h0 = means_row(work, level, i);
+    const uint64_t *hy = work->coefficients + hy_row(level, i);
     const size_t nwhole = level->ncols / 2; /* cells that have both columns */
     const bool odd_column = level->ncols % 2 != 0;
 
-    if (2 * i + 1 < level->nrows) {
-        const uint64_t *hx = level->hx + i * level->stride;
-        const uint64_t *hc = level->hc + i * level->stride;
+    if (has_bottom_row(level, i)) {
+        const uint64_t *hx = work->coefficients + hx_row(level, i);
+        const uint64_t *hc = work->coefficients + hc_row(level, i);
         inverse_cells(level->k, nwhole, h0, hx, hy, hc, top, bottom);
         if (odd_column) {
             inverse_edge(level->k, h0[nwhole], hx[nwhole], &top[2 * nwhole], &bottom[2 * nwhole]);
@@ -414,24 +371,26 @@ static void clip_row(const uint64_t *values, size_t nvalues, int32_t *pixels)
     }
 }
 
-static void inverse_pixels(const struct level *level, int32_t *pixels, uint64_t *row_pair)
+static void inverse_pixels(const struct workspace *work, const struct level *level, int32_t *pixels)
 {
     size_t ncols = level->ncols;
     for (size_t i = 0; i < level->cell_nrows; i++) {
         int32_t *row = pixels + 2 * i * ncols;
-        inverse_rows(level, i, row_pair, row_pair + ncols);
-        clip_row(row_pair, ncols, row);
-        if (2 * i + 1 < level->nrows) {
-            clip_row(row_pair + ncols, ncols, row + ncols);
+        inverse_rows(work, level, i, work->row_pair, work->row_pair + ncols);
+        clip_row(work->row_pair, ncols, row);
+        if (has_bottom_row(level, i)) {
+            clip_row(work->row_pair + ncols, ncols, row + ncols);
         }
     }
 }
 
-static void inverse_means(const struct level *level, uint64_t *means)
+/* A level to the means of the one below it. */
+static void inverse_means(const struct workspace *work, const struct level *level)
 {
+    uint64_t *means = work->means[(level->k - 1) & 1];
     for (size_t i = 0; i < level->cell_nrows; i++) {
         uint64_t *top = means + 2 * i * level->ncols;
-        inverse_rows(level, i, top, top + level->ncols);
+        inverse_rows(work, level, i, top, top + level->ncols);
     }
 }
 
@@ -452,14 +411,14 @@ static void inverse_transform(const struct fitscodecs_tile *tile, const struct w
     }
     work->means[(depth - 1) & 1][0] = round_to(total, (uint64_t)2 << depth);
     for (unsigned k = depth; k-- > 0;) {
-        struct level level = make_level(tile, work, k);
+        struct level level = make_level(tile, k, tile->nx);
         if (limit > 0) {
-            smooth_level(&level, limit);
+            smooth_level(work, &level, limit);
         }
         if (k == 0) {
-            inverse_pixels(&level, pixels, work->row_pair);
+            inverse_pixels(work, &level, pixels);
         } else {
-            inverse_means(&level, work->means[(k - 1) & 1]);
+            inverse_means(work, &level);
         }
     }
 }

@@ -30,8 +30,10 @@
 #define FITSCODECS_HAS_NEON 1
 #endif
 
-/* For loops that are fast only where a size that they are given is a constant. */
-#if defined(__GNUC__) || defined(__clang__)
+/* For loops that are fast only where a size that they are given is a constant.  FITSCODECS_SMALL is
+ * for builds that need not be fast: sanitizers make so much of each copy of a loop that compiling
+ * takes minutes. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(FITSCODECS_SMALL)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define ALWAYS_INLINE inline
@@ -183,6 +185,17 @@ struct fitscodecs_hcompress_kernels {
      * caller knows that 32 bits hold all sums, here and in the opposite direction. */
     void (*inverse_cells)(unsigned k, size_t ncells, const int32_t *h0, const int32_t *hx,
                           const int32_t *hy, const int32_t *hc, int32_t *top, int32_t *bottom);
+
+    /*
+     * Smoothing of n slopes, hx or hy, from the means before, in and after their cells; and of hc of
+     * the cells 1 to n of a row from the means of three rows, each of which has n + 2, and from the
+     * slopes.  The caller knows that 32 bits hold everything, as above.
+     */
+    void (*smooth_slopes)(size_t n, const int32_t *before, const int32_t *here,
+                          const int32_t *after, int32_t limit, int32_t *slopes);
+    void (*smooth_curvatures)(size_t n, const int32_t *above, const int32_t *here,
+                              const int32_t *below, const int32_t *hx, const int32_t *hy,
+                              int32_t limit, int32_t *hc);
 
     /* Two rows to whole cells. */
     void (*forward_cells)(unsigned k, size_t ncells, const int32_t *top, const int32_t *bottom,

@@ -31,7 +31,9 @@
 #endif
 
 /* Loops over lanes and symbols have to be unrolled for the windows to stay in registers. */
-#if defined(__clang__)
+#if defined(FITSCODECS_SMALL)
+#define RICE_UNROLL
+#elif defined(__clang__)
 #define RICE_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
 #define RICE_UNROLL _Pragma("GCC unroll 8")
