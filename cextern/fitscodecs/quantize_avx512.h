@@ -56,8 +56,8 @@ static inline __m256i TYPED(quantize_eight)(__m512d v, __m512d dither, bool is_d
     return _mm512_cvttpd_epi32(x); /* INT32_MIN for what does not fit */
 }
 
-static void TYPED(quantize_vectors)(const PIXEL *pixels, const float *table, size_t n,
-                                    double scale, double zero, int32_t *out)
+static void TYPED(quantize_vectors)(const PIXEL *pixels, const float *table, size_t n, double scale,
+                                    double zero, int32_t *out)
 {
     double inverse = 1 / scale, rest = fma(-inverse, scale, 1) * inverse;
     const __m512d mapping[4] = {_mm512_set1_pd(zero), _mm512_set1_pd(scale),

@@ -436,8 +436,8 @@ static void check_quantize_kernels(const struct fitscodecs_quantize_kernels *por
                                    const struct fitscodecs_quantize_kernels *fast, size_t i)
 {
     /* The last ones are around 2^-500 and 2^500, up to where kernels may multiply instead. */
-    static const double scales[] = {1,      0.5,    2,        1.3,      1e-9,     1e-300,
-                                    -3,     1e300,  0x1p-500, 0x1p-501, -0x1p500, 0x1.8p500};
+    static const double scales[] = {1,  0.5,   2,        1.3,      1e-9,     1e-300,
+                                    -3, 1e300, 0x1p-500, 0x1p-501, -0x1p500, 0x1.8p500};
     bool is_f64 = random_once_in(2), is_dithered = random_once_in(2);
     enum float_kind kind = (enum float_kind)(i % NFLOAT_KINDS);
     double scale = random_once_in(9) ? float_bits(true) : scales[random_below(LENGTH(scales))];
