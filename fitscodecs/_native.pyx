@@ -484,7 +484,7 @@ cdef class JobList:
         self.n, self.ndim = n, ndim
         self.target = Buffer(out, True)
         self.held = [shape, start, step, count, streams]
-        self.job = <fitscodecs_job *>calloc(n if n else 1, sizeof(fitscodecs_job))
+        self.job = <fitscodecs_job *>malloc((n if n else 1) * sizeof(fitscodecs_job))
         if self.job == NULL:
             raise MemoryError("a list of tiles")
         for i in range(n):
@@ -508,6 +508,8 @@ cdef class JobList:
             self.job[i].zero = zero.d[i]
             self.job[i].has_blank = has_blank.i[i] != 0
             self.job[i].blank = blank.i[i]
+            self.job[i].used_nbytes = 0
+            self.job[i].is_left = False
 
     def __dealloc__(self):
         free(self.job)
@@ -516,10 +518,14 @@ cdef class JobList:
         """Scratch for the largest tile; a tile that its codec refuses needs none."""
         cdef fitscodecs_tile tile
         cdef fitscodecs_result result
-        cdef size_t i, largest = 0
+        cdef size_t i, nx, ny, largest = 0
         tile.parameters = batch.parameters
+        tile.nx = tile.ny = 0
         for i in range(self.n):
-            tile.nx, tile.ny = squeezed(self.job[i].shape, self.ndim)
+            nx, ny = squeezed(self.job[i].shape, self.ndim)
+            if nx == tile.nx and ny == tile.ny:  # most tiles are like the one before
+                continue
+            tile.nx, tile.ny = nx, ny
             if batch.codec.check(&tile, &result) == FITSCODECS_OK:
                 largest = max(largest, fitscodecs_batch_scratch_nbytes(
                     batch, tile.nx * tile.ny, batch.codec.scratch_nbytes(&tile)))
