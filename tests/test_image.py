@@ -163,6 +163,14 @@ def test_blocks(cubes):
                     image.blocks[key]
 
 
+def test_rows_outside_the_table(cubes):
+    for image in filter(lambda image: image.compressed, cubes[0]):
+        n = len(image.table)
+        for rows in ([n], [n - 1, n], [n + 1, n + 2]):
+            with pytest.raises(IndexError):
+                image.table.describe(rows)
+
+
 def test_attributes(cubes):
     images, array = cubes
     for image in images:
