@@ -214,6 +214,8 @@ def axis_parts(wanted, length, tile):
     """
     if len(wanted) == 0:
         return np.zeros((6, 0), np.int64)
+    if len(wanted) == 1:
+        wanted = range(wanted[0], wanted[0] + 1)  # whose step was any, up to those that overflow
     size = abs(wanted.step)
     low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
     first_tile, last_tile = low // tile, high // tile

@@ -148,7 +148,7 @@ class TileTable:
         A tile is in the first of `COLUMNS` whose descriptor is not empty.
         """
         tiles = self._all() if tiles is None else np.asarray(tiles, np.int64)
-        rows = as_slice(tiles)
+        rows = as_slice(tiles, len(self))
         if len(tiles) and (self._known is None or not self._known[rows].all()):
             raise HeaderError("table ends before its last row")
         column, count, offset, element = self._sources(rows, len(tiles))
@@ -281,10 +281,14 @@ def ascending(tiles):
     return tiles if (np.diff(tiles) > 0).all() else np.unique(tiles)
 
 
-def as_slice(tiles):
-    """Tiles that follow each other as a slice, which numpy takes faster; others as they are."""
+def as_slice(tiles, nrows):
+    """Tiles that follow each other as a slice, which numpy takes faster; others as they are.
+
+    So are those outside a table of so many rows, which a slice would leave out without an error.
+    """
     n = len(tiles)
-    if n and tiles[0] >= 0 and tiles[-1] - tiles[0] == n - 1 and (np.diff(tiles) == 1).all():
+    inside = n and tiles[0] >= 0 and tiles[-1] < nrows
+    if inside and tiles[-1] - tiles[0] == n - 1 and (np.diff(tiles) == 1).all():
         return slice(int(tiles[0]), int(tiles[-1]) + 1)
     return tiles
 

@@ -86,6 +86,15 @@ def test_index_arrays(cubes, data):
     assert same_bits(image[key], array[key])
 
 
+@pytest.mark.parametrize("step", [sys.maxsize, -sys.maxsize, -sys.maxsize - 1, 2**70, -(2**70)])
+def test_steps_longer_than_any_axis(cubes, step):
+    """One pixel is left, whatever the step is: none of them may overflow."""
+    images, array = cubes
+    for image in images:
+        for key in (np.s_[::step], np.s_[2, ::step, 3:9], np.s_[:, 5::step, ::step]):
+            assert same_bits(image[key], array[key]), key
+
+
 def test_masks(cubes):
     images, array = cubes
     rng = np.random.default_rng(2)
@@ -152,6 +161,14 @@ def test_blocks(cubes):
             if grid[0] > 1:
                 with pytest.raises(IndexError, match="step 1"):
                     image.blocks[key]
+
+
+def test_rows_outside_the_table(cubes):
+    for image in filter(lambda image: image.compressed, cubes[0]):
+        n = len(image.table)
+        for rows in ([n], [n - 1, n], [n + 1, n + 2]):
+            with pytest.raises(IndexError):
+                image.table.describe(rows)
 
 
 def test_attributes(cubes):

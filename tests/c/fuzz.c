@@ -258,6 +258,18 @@ static enum fitscodecs_status decode_in_batch(struct settings *s, const struct b
     return status;
 }
 
+/* Whether a fault of the stream may be behind all that is wanted; see decodes_front. */
+static bool may_end_early(const struct settings *s)
+{
+    size_t last = 0, distance = 1;
+
+    for (size_t k = s->batch.ndim; k-- > 0; distance *= (size_t)s->shape[k]) {
+        int64_t end = s->start[k] + (s->step[k] > 0 ? (s->count[k] - 1) * s->step[k] : 0);
+        last += (size_t)end * distance;
+    }
+    return s->codec->decodes_front && last + 1 < s->tile.nx * s->tile.ny;
+}
+
 /* The bytes of the stream as integers of the tile's type. */
 static void dequantize(const struct settings *s, const struct buffer *stream, bool is_f64)
 {
@@ -317,7 +329,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         alone = decode_alone(&s, &stream);
     }
     if (decode_in_batch(&s, &stream, codec_nbytes) == FITSCODECS_OK) {
-        CHECK(alone == FITSCODECS_OK);
+        CHECK(alone == FITSCODECS_OK || may_end_early(&s));
     }
     dequantize(&s, &stream, s.is_backward);
     inflate(&s, &stream);
