@@ -19,9 +19,9 @@ unsigned fitscodecs_cpu_features(void)
     if (__builtin_cpu_is("bdver4") || __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2")) {
         features |= FITSCODECS_CPU_SLOW_PDEP;
     }
-    if ((features & FITSCODECS_CPU_AVX2) != 0 && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
+    if ((features & FITSCODECS_CPU_AVX2) != 0 && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         features |= FITSCODECS_CPU_AVX512;
     }
 #elif defined(__aarch64__) || defined(_M_ARM64)
