@@ -216,6 +216,21 @@ def test_section_errors(tmp_path, key):
     assert str(ours.value) == str(plain.value)
 
 
+@pytest.mark.filterwarnings("ignore::astropy.io.fits.verify.VerifyWarning")
+@pytest.mark.parametrize(
+    ("card", "damaged"),
+    [(b"ZBITPIX ", b"zbitpix "), (b"ZNAXIS1 ", b"znaxis1 "), (b"CONTINUE  '", b"CONTINUE  x")],
+)
+def test_cards_that_astropy_puts_up_with(tmp_path, card, damaged):
+    array = sample("int16", (20, 30))
+    path = written(tmp_path, array, header=fits.Header({"NOTE": "x" * 100}))
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(card, damaged, 1))
+    want = read(path)
+    with fca.enabled():
+        assert same_bits(read(path), want)
+
+
 def test_section_of_an_array(adapter):
     array = sample("int16", (20, 30))
     assert np.array_equal(fits.CompImageHDU(array).section[3:5], array[3:5])

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 from astropy.io.fits.hdu.compressed import _tiled_compression
+from astropy.io.fits.verify import VerifyError
 from astropy.utils.shapes import simplify_basic_index
 
 from ...errors import DecodeError, HeaderError
@@ -65,12 +66,17 @@ def keyword_and_value(card):
 
 
 def table_header(header):
-    """The header of a table as a dictionary, in which values are found faster."""
+    """The header of a table as a dictionary, in which values are found faster.
+
+    As in astropy, keywords may have small letters, and a card without a sound value, such as a long
+    text with a damaged CONTINUE, is no matter unless it is asked for.
+    """
     values = {}
     for card in header._cards if hasattr(header, "_cards") else header.cards:
-        parsed = keyword_and_value(card)
-        if len(parsed) == 2:
-            values.setdefault(*parsed)
+        with contextlib.suppress(VerifyError):
+            parsed = keyword_and_value(card)
+            if len(parsed) == 2:
+                values.setdefault(parsed[0].upper(), parsed[1])
     return values
 
 
