@@ -7,7 +7,9 @@ HCOMPRESS_1 and the quantizer byte by byte.
 
 Speeds are MB/s of uncompressed pixels; 'x cfitsio' and 'x memcpy' are medians of the ratios in
 each round. What counts is the time of the thread, which other programs do not take away. A copy is
-of as many bytes as the routine writes. 'imagecodecs' is that package, called once a tile from
+of as many bytes as the routine writes. Behind a tile, 'cached' is one tile again and again, 'to
+cache' decodes to the same place again and again, and 'smooth' is lossy, with a decoder that
+smooths. 'imagecodecs' is that package, called once a tile from
 Python, if it is installed.
 
 Needs a C compiler and CFITSIO with its headers (Debian: libcfitsio-dev). FITSCODECS_CPU=portable
@@ -170,11 +172,7 @@ def race(contestants, args):
     return interleave(contestants, args.repeats, clock=time.thread_time)
 
 
-NOTES = (
-    "cached",  # one tile again and again
-    "to cache",  # decoded to the same place again and again
-    "smooth",  # lossy, and the decoder smooths
-)
+NOTES = ("cached", "to cache", "smooth")  # the head of this file says what they are
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 
 Two CPUs need not be twice one: they may be two halves of one core, or be shared with others. So in
 the same rounds a calibration runs: the SHA-256 of a small buffer again and again, which is
-arithmetic without the interpreter's lock, in one thread and the same work in two. The gain of a
-calibration is what there is to be had; 'of it' is the gain of reading or writing divided by it.
+arithmetic without the interpreter's lock, in one thread and the same work in two, or in as many as
+--threads says. The gain of a calibration is what there is to be had; 'of it' is the gain of reading
+or writing divided by it.
 
 This arithmetic waits for itself, so that two halves of a core may do twice as much of it, and it
 touches no memory. 'copy' is what two threads gain that copy the pixels to new memory, which each

@@ -58,9 +58,18 @@ def make_parser(text, examples, size=2048, repeats=7):
 
 def add_options(parser, size=2048, repeats=7):
     """Options that all benchmarks have."""
-    parser.add_argument("--size", type=int, default=size, help="rows and columns of the images")
-    parser.add_argument("--repeats", type=int, default=repeats, help="rounds of each measurement")
-    parser.add_argument("--quick", action="store_true", help="small images and few rounds")
+    parser.add_argument(
+        "--size", type=int, default=size, metavar="N",
+        help="rows and columns of the images; default: %(default)s",
+    )  # fmt: skip
+    parser.add_argument(
+        "--repeats", type=int, default=repeats, metavar="N",
+        help="rounds of each measurement; default: %(default)s",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quick", action="store_true",
+        help=f"--size {QUICK_SIZE} --repeats {QUICK_REPEATS}, whatever else is said",
+    )  # fmt: skip
     parser.add_argument(
         "--cpu-time",
         action="store_const",
@@ -68,7 +77,8 @@ def add_options(parser, size=2048, repeats=7):
         const=cpu_time,
         default=time.perf_counter,
         help="count seconds of CPU, for a machine that is busy: what runs in one thread then is "
-        "not charged for the work of others",
+        "not charged for the work of others; for bench_image.py, bench_astropy.py and "
+        "bench_tiles.py, the others have clocks of their own",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there as well")
 

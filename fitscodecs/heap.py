@@ -84,7 +84,7 @@ class HeapFile(Heap):
         return replace(tiles, heap=[])
 
     def move(self, start):
-        """Move what was written to where it begins after all, which is not before `start`."""
+        """Move what was written, so that it begins at `start`, which is not before where it was."""
         left = self.nbytes if start != self.start else 0
         while left:
             n = min(left, CHUNK)

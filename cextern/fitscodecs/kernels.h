@@ -5,9 +5,8 @@
  * A family is a file FAMILY_kernels.h that is included once for each instruction set: by kernels.c
  * for any machine, and by kernels_sse41.c, kernels_avx2.c and so on, where the compiler is told to
  * use that set.  NAME(function) gives each copy its name; WITH_SSE41, WITH_AVX2, WITH_AVX512 and
- * WITH_NEON tell what code that is written for one of them may use.  What is not worth writing for
- * an instruction set keeps the kernels of the set below it: only the noise estimate and the
- * quantizer gain by AVX-512.
+ * WITH_NEON tell what code that is written for one of them may use.  What gains nothing by an
+ * instruction set is not in its file, and keeps the kernels of the set below it.
  *
  * The tables start with the portable kernels, so that forgetting to call fitscodecs_init() costs
  * speed and never correctness; fitscodecs_kernels_init() goes upward by what the CPU has.  It is a

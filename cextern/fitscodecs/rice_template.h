@@ -61,8 +61,9 @@ static void NAME(encode_from)(struct bitwriter *bw, const void *pixels, size_t n
 }
 
 /*
- * One block of m pixels.  'previous' is the last pixel in its low bits, and 'done' tells how many were stored when the status is not OK; the stream
- * is checked bit by bit, so nothing is read past its end.
+ * One block of m pixels.  'previous' is the pixel before it, in its low bits, and becomes the last
+ * one of the block; 'done' tells how many were stored when the status is not OK.  The stream is
+ * checked bit by bit, so nothing is read past its end.
  */
 static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, void *out, size_t m,
                                                  uint32_t *previous, size_t *done,
