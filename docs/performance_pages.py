@@ -35,10 +35,14 @@ BAR, GAP = 11, 9  # heights of a bar and of the space between groups
 
 
 def bars_of(rows, names, series):
-    """Bars by group: the geometric mean of each series over the group's rows."""
+    """Bars by group: the geometric mean of each series over the group's rows.
+
+    What stands behind the size of a tile makes a group of its own: it is another kind of work.
+    """
     groups = {}
     for row in rows:
-        group = " ".join(str(row[name]) for name in names)
+        note = [] if "tile" in names else row["tile"].split()[1:]
+        group = " ".join([*(str(row[name]) for name in names), *note])
         for name in series:
             if isinstance(row.get(name), float) and row[name] > 0:
                 groups.setdefault(group, {}).setdefault(name, []).append(row[name])
