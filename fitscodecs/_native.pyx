@@ -20,7 +20,8 @@ from .errors import DecodeError, EncodeError, NotQuantizable
 cdef extern from "fitscodecs.h" nogil:
     ctypedef bint bool "bool"
     const size_t FITSCODECS_MAX_PARAMETERS
-    const size_t FITSCODECS_MAX_DIMENSIONS
+    enum:
+        FITSCODECS_MAX_DIMENSIONS
     const unsigned FITSCODECS_CPU_SSE41
     const unsigned FITSCODECS_CPU_AVX2
     const unsigned FITSCODECS_CPU_AVX512
@@ -591,7 +592,7 @@ def decode_tiles(batch, jobs, out, used):
         who has to inflate it.
     """
     cdef size_t ndim = batch.ndim, i, ndone = 0
-    cdef ptrdiff_t c_strides[32]
+    cdef ptrdiff_t c_strides[FITSCODECS_MAX_DIMENSIONS]
     cdef fitscodecs_batch b = make_batch(batch, ndim, c_strides)
     cdef JobList todo = JobList(jobs, ndim, out)
     cdef Numbers strides = Numbers(batch.strides, ndim)
@@ -739,7 +740,7 @@ def encode_tiles(batch, array, row, corner, shape, size_t room, Workspace worksp
     cdef Image image = Image(array)
     cdef EncodeJobs todo = EncodeJobs(image, row, corner, shape)
     cdef fitscodecs_batch b = make_batch(batch, image.view.ndim,
-                                           <const ptrdiff_t *>image.view.strides)
+                                         <const ptrdiff_t *>image.view.strides)
     cdef fitscodecs_result result = fitscodecs_result(0, NULL, 0, 0)
     cdef fitscodecs_status status
     cdef size_t i, done = 0, ndone = 0, bound, scratch_nbytes

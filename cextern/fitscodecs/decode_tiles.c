@@ -12,9 +12,9 @@
 #include "dequantize.h"
 #include "places.h"
 
-/* Tiles that are decoded at once, and the bytes of their pixels: what the second level cache of a
+/* Tiles of a group, which are decoded at once, and the bytes of their pixels: what the second level cache of a
  * CPU holds, so that rows are still there when they are converted. */
-#define MOST_AT_ONCE 8
+#define GROUP_NTILES 8
 #define GROUP_NBYTES ((size_t)1 << 20)
 
 /* Where decoding stops before the end of a tile: a multiple of the blocks that fast kernels do. */
@@ -221,13 +221,13 @@ static enum fitscodecs_status store_part(struct converter *converter, const stru
 /* The tiles that are decoded at once. */
 struct group {
     size_t n;
-    struct fitscodecs_tile tiles[MOST_AT_ONCE];
-    struct part parts[MOST_AT_ONCE];
-    const uint8_t *in[MOST_AT_ONCE];
-    size_t in_nbytes[MOST_AT_ONCE];
-    void *pixels[MOST_AT_ONCE];
-    enum fitscodecs_status statuses[MOST_AT_ONCE];
-    struct fitscodecs_result results[MOST_AT_ONCE];
+    struct fitscodecs_tile tiles[GROUP_NTILES];
+    struct part parts[GROUP_NTILES];
+    const uint8_t *in[GROUP_NTILES];
+    size_t in_nbytes[GROUP_NTILES];
+    void *pixels[GROUP_NTILES];
+    enum fitscodecs_status statuses[GROUP_NTILES];
+    struct fitscodecs_result results[GROUP_NTILES];
 };
 
 static enum fitscodecs_status check_job(const struct fitscodecs_batch *batch,
@@ -285,7 +285,7 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
     const struct fitscodecs_codec *codec = batch->codec;
     size_t most = has_groups(batch) ? codec->most_at_once : 1, used = 0, first_head = 0;
 
-    most = most < MOST_AT_ONCE ? most : MOST_AT_ONCE;
+    most = most < GROUP_NTILES ? most : GROUP_NTILES;
     for (group->n = 0; group->n < most && group->n < njobs; group->n++) {
         size_t i = group->n;
         struct fitscodecs_tile tile = tile_of_shape(batch, jobs[i].shape);

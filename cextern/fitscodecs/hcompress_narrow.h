@@ -331,15 +331,13 @@ static void smooth_narrow_row(const struct narrow_workspace *work, const struct 
     const int32_t *h0 = work->means[level->k & 1] + h0_row(level, i);
     int32_t *hy = work->coefficients + hy_row(level, i);
 
+    kernels->smooth_slopes(ninner, h0, h0 + 1, h0 + 2, limit, hy + 1);
     if (i >= 1 && i <= inner_cells(level->nrows)) {
         const int32_t *above = h0 - level->cell_ncols, *below = h0 + level->cell_ncols;
         int32_t *hx = work->coefficients + hx_row(level, i);
         int32_t *hc = work->coefficients + hc_row(level, i);
         kernels->smooth_slopes(level->cell_ncols, above, h0, below, limit, hx);
-        kernels->smooth_slopes(ninner, h0, h0 + 1, h0 + 2, limit, hy + 1);
         kernels->smooth_curvatures(ninner, above, h0, below, hx, hy, limit, hc);
-    } else {
-        kernels->smooth_slopes(ninner, h0, h0 + 1, h0 + 2, limit, hy + 1);
     }
 }
 
