@@ -220,18 +220,19 @@ def axis_parts(wanted, length, tile):
     low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
     first_tile, last_tile = low // tile, high // tile
     parts = np.empty((6, last_tile - first_tile + 1), np.int64)
-    parts[0] = np.arange(first_tile, last_tile + 1)
-    begin = parts[0] * tile
+    tiles, place, lengths, start, step, count = parts
+    tiles[:] = np.arange(first_tile, last_tile + 1)
+    begin = tiles * tile
     end = np.minimum(begin + tile, length)
     # Positions in the range (counted from its lower end) of the first pixels at or after both ends.
     first = np.maximum((begin + (size - 1 - low)) // size, 0)
     last = np.minimum((end + (size - 1 - low)) // size, len(wanted))
     if wanted.step > 0:
-        parts[1], parts[3] = first, first * size + low - begin
+        place[:], start[:] = first, first * size + low - begin
     else:  # the same pixels, read from the far end
-        parts[1], parts[3] = len(wanted) - last, (last - 1) * size + low - begin
-    parts[2], parts[4], parts[5] = end - begin, wanted.step, last - first
-    return parts if size <= tile else parts[:, last > first]
+        place[:], start[:] = len(wanted) - last, (last - 1) * size + low - begin
+    lengths[:], step[:], count[:] = end - begin, wanted.step, last - first
+    return parts if size <= tile else parts[:, count > 0]
 
 
 def plan(shape, tile_shape, ranges):

@@ -192,8 +192,8 @@ def row_bytes(compressed_data):
 def rows_of(bintable):
     """The rows of a table as they stand in the file, from the array of astropy if there is one.
 
-    To make that array takes longer than to decode half a million pixels, and is only done where it
-    saves reading the rows once more.
+    To make that array takes longer than to decode a million pixels, and is only done where it saves
+    reading the rows once more.
     """
     nbytes = bintable.header["NAXIS1"] * bintable.header["NAXIS2"]
     with file_lock(bintable):
