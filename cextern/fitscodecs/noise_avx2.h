@@ -13,11 +13,6 @@
  *   FROM_INT  and back
  */
 
-static inline VECTOR TYPED(load)(const PIXEL *p)
-{
-    return V(loadu)(p);
-}
-
 /* Store the values that the mask marks, one behind the other, and return their number.  A whole
  * vector is written. */
 static inline size_t TYPED(store_marked)(PIXEL *out, VECTOR values, VECTOR mask)
@@ -147,19 +142,12 @@ static inline uint64_t TYPED(mask_vector)(VECTOR a, VECTOR b)
 static bool TYPED(difference_vectors)(const PIXEL *x, size_t n, PIXEL *d2, PIXEL *d3, PIXEL *d5,
                                       size_t *i)
 {
-    const VECTOR two = V(set1)(2), four = V(set1)(4), six = V(set1)(6), sign = V(set1)((PIXEL)-0.0);
-    const VECTOR infinity = V(set1)((PIXEL)INFINITY);
     VECTOR has_equal = V(setzero)();
 
     for (; *i + NOISE_VECTOR <= n; *i += NOISE_VECTOR) {
         const PIXEL *p = x + *i;
-        VECTOR c = TYPED(load)(p + 2), e = TYPED(load)(p + 4), g = TYPED(load)(p + 6);
-        VECTOR third = V(sub)(V(sub)(V(mul)(two, e), c), g);
-        VECTOR fifth = V(sub)(V(sub)(V(mul)(six, e), V(mul)(four, c)), V(mul)(four, g));
-        fifth = V(andnot)(sign, V(add)(V(add)(fifth, TYPED(load)(p)), TYPED(load)(p + 8)));
-        V(storeu)(d2 + *i, V(andnot)(sign, V(sub)(e, g)));
-        V(storeu)(d3 + *i, V(andnot)(sign, third));
-        V(storeu)(d5 + *i, V(min)(fifth, infinity)); /* the second one if the first is NaN */
+        VECTOR e = TYPED(load)(p + 4);
+        TYPED(store_differences)(p, d2 + *i, d3 + *i, d5 + *i);
         has_equal = V(or)(has_equal, V(cmp)(e, TYPED(load)(p + 5), _CMP_EQ_OQ));
     }
     return V(movemask)(has_equal) != 0;

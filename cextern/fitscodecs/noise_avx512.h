@@ -13,11 +13,6 @@
  *   RANK_UPTO the bits that tell where an unsigned integer of the size of PIXEL is not larger
  */
 
-static inline VECTOR TYPED(load)(const PIXEL *p)
-{
-    return V(loadu)(p);
-}
-
 /* The bits of the first n < 256 values of a vector, or of all. */
 static inline MASK TYPED(first)(size_t n)
 {
@@ -132,19 +127,12 @@ static inline uint64_t TYPED(mask_vector)(VECTOR a, VECTOR b)
 static bool TYPED(difference_vectors)(const PIXEL *x, size_t n, PIXEL *d2, PIXEL *d3, PIXEL *d5,
                                       size_t *i)
 {
-    const VECTOR two = V(set1)(2), four = V(set1)(4), six = V(set1)(6), sign = V(set1)((PIXEL)-0.0);
-    const VECTOR infinity = V(set1)((PIXEL)INFINITY);
     unsigned has_equal = 0;
 
     for (; *i + NOISE_VECTOR <= n; *i += NOISE_VECTOR) {
         const PIXEL *p = x + *i;
-        VECTOR c = TYPED(load)(p + 2), e = TYPED(load)(p + 4), g = TYPED(load)(p + 6);
-        VECTOR third = V(sub)(V(sub)(V(mul)(two, e), c), g);
-        VECTOR fifth = V(sub)(V(sub)(V(mul)(six, e), V(mul)(four, c)), V(mul)(four, g));
-        fifth = V(andnot)(sign, V(add)(V(add)(fifth, TYPED(load)(p)), TYPED(load)(p + 8)));
-        V(storeu)(d2 + *i, V(andnot)(sign, V(sub)(e, g)));
-        V(storeu)(d3 + *i, V(andnot)(sign, third));
-        V(storeu)(d5 + *i, V(min)(fifth, infinity)); /* the second one if the first is NaN */
+        VECTOR e = TYPED(load)(p + 4);
+        TYPED(store_differences)(p, d2 + *i, d3 + *i, d5 + *i);
         has_equal |= COMPARE(e, TYPED(load)(p + 5), _CMP_EQ_OQ);
         *i -= *i == 0 ? TYPED(misplaced)(d2) : 0;
     }

@@ -10,6 +10,9 @@
  *
  * and for AVX2 and AVX-512 what noise_avx2.h or noise_avx512.h needs.
  */
+#if WITH_AVX2
+#include "noise_vectors.h"
+#endif
 #if WITH_AVX512
 #include "noise_avx512.h"
 #elif WITH_AVX2
