@@ -108,7 +108,7 @@ double bench_encode(struct job *job)
     return now() - began;
 }
 
-#define AT_ONCE 8 /* as many as decode_tiles.c takes */
+#define AT_ONCE 16 /* as many as decode_tiles.c takes */
 
 /* The one place that knows how tiles are handed to the decoder. */
 static enum fitscodecs_status decode_all(const struct fitscodecs_codec *codec, struct job *job)
@@ -116,7 +116,7 @@ static enum fitscodecs_status decode_all(const struct fitscodecs_codec *codec, s
     struct fitscodecs_tile tiles[AT_ONCE];
     const uint8_t *in[AT_ONCE];
     size_t in_nbytes[AT_ONCE], most = codec->decode_several == NULL ? 1 : AT_ONCE;
-    void *pixels[AT_ONCE];
+    struct fitscodecs_rows out[AT_ONCE];
     enum fitscodecs_status statuses[AT_ONCE], status = FITSCODECS_OK;
     struct fitscodecs_result results[AT_ONCE];
 
@@ -126,14 +126,15 @@ static enum fitscodecs_status decode_all(const struct fitscodecs_codec *codec, s
             tiles[n] = tile_of(job);
             in[n] = stream_of(job, i);
             in_nbytes[n] = (size_t)job->stream_nbytes[input(job, i)];
-            pixels[n] = decoded_of(job, i);
+            out[n].pixels = decoded_of(job, i);
+            out[n].row_nbytes = (ptrdiff_t)(job->nx * job->pixel_nbytes);
         }
         if (n == 1) {
-            status =
-                codec->decode(&tiles[0], in[0], in_nbytes[0], pixels[0], job->scratch, &results[0]);
+            status = codec->decode(&tiles[0], in[0], in_nbytes[0], out[0].pixels, job->scratch,
+                                   &results[0]);
             continue;
         }
-        codec->decode_several(n, tiles, in, in_nbytes, pixels, job->scratch, statuses, results);
+        codec->decode_several(n, tiles, in, in_nbytes, out, job->scratch, statuses, results);
         for (size_t k = 0; k < n && status == FITSCODECS_OK; k++) {
             status = statuses[k];
         }

@@ -21,7 +21,8 @@ unsigned fitscodecs_cpu_features(void)
     }
     if ((features & FITSCODECS_CPU_AVX2) != 0 && __builtin_cpu_supports("fma") &&
         __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
         features |= FITSCODECS_CPU_AVX512;
     }
 #elif defined(__aarch64__) || defined(_M_ARM64)

@@ -2,8 +2,8 @@
 /*
  * Decoding of many tiles in one call, each straight to its place in the image.
  *
- * A tile of the image's own type whose pixels lie together there is decoded where it belongs.  Any
- * other is decoded into scratch memory, and from there its wanted rows go to the image, converted
+ * A tile of the image's own type is decoded where it belongs if its pixels lie together there, or its
+ * rows do and the codec can leave room between them.  Any other is decoded into scratch memory, and from there its wanted rows go to the image, converted
  * on the way.  Codecs that can work on several tiles at once get as many as fit the cache.
  *
  * What gzip members hold is inflated into scratch memory first.
@@ -14,7 +14,7 @@
 
 /* Tiles of a group, which are decoded at once, and the bytes of their pixels: what the second level cache of a
  * CPU holds, so that rows are still there when they are converted. */
-#define GROUP_NTILES 8
+#define GROUP_NTILES 16
 #define GROUP_NBYTES ((size_t)1 << 20)
 
 /* Where decoding stops before the end of a tile: a multiple of the blocks that fast kernels do. */
@@ -114,13 +114,25 @@ static enum fitscodecs_status convert(struct converter *converter, const void *i
 
 /* ------------------------------------------------------------------- places */
 
-/* Whether a codec that gives the image's type can decode the tile where it belongs. */
-static bool is_direct(const struct fitscodecs_batch *batch, const struct part *part, size_t npixels,
-                      const uint8_t *out)
+/* Whether a codec that gives the image's type can decode the tile where it belongs: all of it, as one
+ * row or as rows that the codec knows. */
+static bool is_direct(const struct fitscodecs_batch *batch, const struct part *part,
+                      const struct fitscodecs_tile *tile, const uint8_t *out)
 {
-    return !needs_conversion(batch) && part->ndim == 1 && part->count[0] == npixels &&
-           part->in_step[0] == 1 &&
-           is_plain(out, part->out_step[0], type_nbytes(batch->image_type));
+    const struct fitscodecs_codec *codec = batch->codec;
+    size_t itemsize = type_nbytes(batch->image_type);
+
+    if (needs_conversion(batch) || part->in_step[0] != 1 ||
+        !is_plain(out, part->out_step[0], itemsize)) {
+        return false;
+    }
+    if (part->ndim == 1) {
+        return part->count[0] == tile->nx * tile->ny;
+    }
+    return part->ndim == 2 && part->count[0] == tile->nx && part->count[1] == tile->ny &&
+           part->in_step[1] == (ptrdiff_t)tile->nx &&
+           part->out_step[1] % (ptrdiff_t)itemsize == 0 && has_groups(batch) &&
+           codec->has_free_rows != NULL && codec->has_free_rows(tile);
 }
 
 /* Up to LINE_NPIXELS pixels from 'first' on to places with any distance between them. */
@@ -225,7 +237,7 @@ struct group {
     struct part parts[GROUP_NTILES];
     const uint8_t *in[GROUP_NTILES];
     size_t in_nbytes[GROUP_NTILES];
-    void *pixels[GROUP_NTILES];
+    struct fitscodecs_rows out[GROUP_NTILES];
     enum fitscodecs_status statuses[GROUP_NTILES];
     struct fitscodecs_result results[GROUP_NTILES];
 };
@@ -273,6 +285,14 @@ static struct fitscodecs_tile front_of_tile(const struct fitscodecs_batch *batch
     return tile;
 }
 
+/* Rows of a tile that follow each other. */
+static struct fitscodecs_rows rows_together(const struct fitscodecs_batch *batch,
+                                            const struct fitscodecs_tile *tile, void *pixels)
+{
+    struct fitscodecs_rows rows = {pixels, (ptrdiff_t)(tile->nx * type_nbytes(batch->tile_type))};
+    return rows;
+}
+
 /*
  * Take as many jobs as go together: at least one, if that is sound.  The status is that of the
  * first job, since a fault of a later one is found when it is the first.
@@ -283,7 +303,7 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
                                          struct group *group, struct fitscodecs_result *result)
 {
     const struct fitscodecs_codec *codec = batch->codec;
-    size_t most = has_groups(batch) ? codec->most_at_once : 1, used = 0, first_head = 0;
+    size_t most = has_groups(batch) ? codec->most_at_once() : 1, used = 0, first_head = 0;
 
     most = most < GROUP_NTILES ? most : GROUP_NTILES;
     for (group->n = 0; group->n < most && group->n < njobs; group->n++) {
@@ -293,7 +313,7 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
         if (status != FITSCODECS_OK) {
             return i == 0 ? status : FITSCODECS_OK;
         }
-        size_t npixels = tile.nx * tile.ny, nbytes = tile_nbytes(batch, npixels);
+        size_t npixels = tile.nx * tile.ny;
         size_t head = head_nbytes(batch, npixels, codec->scratch_nbytes(&tile));
         if (i == 0) {
             used = first_head = head;
@@ -302,15 +322,21 @@ static enum fitscodecs_status make_group(const struct fitscodecs_batch *batch,
         }
         make_part(&group->parts[i], batch->ndim, batch->strides, type_nbytes(batch->image_type),
                   jobs[i].shape, jobs[i].start, jobs[i].step, jobs[i].count);
-        if (is_direct(batch, &group->parts[i], npixels, jobs[i].out)) {
-            group->pixels[i] = jobs[i].out;
-        } else if (scratch_nbytes - used >= nbytes) {
-            group->pixels[i] = scratch + used;
-            used += nbytes;
+        if (is_direct(batch, &group->parts[i], &tile, jobs[i].out)) {
+            group->tiles[i] = tile;
+            group->out[i] = rows_together(batch, &tile, jobs[i].out);
+            if (group->parts[i].ndim > 1) {
+                group->out[i].row_nbytes = group->parts[i].out_step[1];
+            }
         } else {
-            return FITSCODECS_OK;
+            group->tiles[i] = front_of_tile(batch, &group->parts[i], tile);
+            size_t nbytes = tile_nbytes(batch, group->tiles[i].nx * group->tiles[i].ny);
+            if (scratch_nbytes - used < nbytes) {
+                return FITSCODECS_OK;
+            }
+            group->out[i] = rows_together(batch, &group->tiles[i], scratch + used);
+            used += nbytes;
         }
-        group->tiles[i] = front_of_tile(batch, &group->parts[i], tile);
         group->in[i] = jobs[i].in;
         group->in_nbytes[i] = jobs[i].in_nbytes;
     }
@@ -335,13 +361,24 @@ static bool inflate_job(const struct fitscodecs_batch *batch, struct fitscodecs_
 
 static void decode_group(const struct fitscodecs_codec *codec, struct group *group, void *scratch)
 {
-    if (group->n == 1) {
+    if (codec->decode_several == NULL) {
         group->statuses[0] = codec->decode(&group->tiles[0], group->in[0], group->in_nbytes[0],
-                                           group->pixels[0], scratch, &group->results[0]);
+                                           group->out[0].pixels, scratch, &group->results[0]);
     } else {
-        codec->decode_several(group->n, group->tiles, group->in, group->in_nbytes, group->pixels,
+        codec->decode_several(group->n, group->tiles, group->in, group->in_nbytes, group->out,
                               scratch, group->statuses, group->results);
     }
+}
+
+/* Flip the pixels that were decoded where they belong. */
+static void flip_part(const struct fitscodecs_batch *batch, const struct part *part, uint8_t *out)
+{
+    struct row row;
+
+    first_row(part, &row);
+    do {
+        flip_signs(out + row.place, part->count[0], type_nbytes(batch->image_type));
+    } while (next_row(part, &row));
 }
 
 /* From the pixels of a tile that was decoded to those of the image. */
@@ -357,7 +394,7 @@ static enum fitscodecs_status finish_job(const struct fitscodecs_batch *batch,
     }
     if (pixels == job->out) {
         if (batch->flip) {
-            flip_signs(pixels, part->count[0], type_nbytes(batch->image_type));
+            flip_part(batch, part, pixels);
         }
         return FITSCODECS_OK;
     }
@@ -396,7 +433,7 @@ enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *ba
             job->used_nbytes = batch->gzip == NULL ? result->nbytes : job->used_nbytes;
             status = group.statuses[i];
             if (status == FITSCODECS_OK) {
-                status = finish_job(batch, job, &group.parts[i], group.pixels[i], result);
+                status = finish_job(batch, job, &group.parts[i], group.out[i].pixels, result);
             }
             if (status != FITSCODECS_OK) {
                 return status;

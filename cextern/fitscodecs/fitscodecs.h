@@ -56,6 +56,12 @@ struct fitscodecs_tile {
  * One compression algorithm.  Everything that loops over codecs (the Python wrapper, the damage
  * tests, the fuzzer) uses this table and knows no codec by name.
  */
+/* Where the pixels of a tile go: ny rows of nx pixels. */
+struct fitscodecs_rows {
+    void *pixels;         /* aligned for a pixel, as is */
+    ptrdiff_t row_nbytes; /* the distance of rows */
+};
+
 struct fitscodecs_codec {
     const char *name; /* value of ZCMPTYPE */
 
@@ -90,13 +96,17 @@ struct fitscodecs_codec {
     /*
      * Decode n independent tiles, of any shapes and parameters, which is quicker than one after the
      * other; NULL if the codec gains nothing.  Each gets the status and the result of decode().
-     * 'scratch' is what the tile needs that needs most, and 'most_at_once' how many tiles are
-     * worth to be given in one call: more of them do not help further.
+     * 'scratch' is what the tile needs that needs most, and most_at_once() how many tiles are worth
+     * to be given in one call on this CPU: more of them do not help further.
      */
     void (*decode_several)(size_t n, const struct fitscodecs_tile *tiles, const uint8_t *const *in,
-                           const size_t *in_nbytes, void *const *pixels, void *scratch,
-                           enum fitscodecs_status *statuses, struct fitscodecs_result *results);
-    size_t most_at_once;
+                           const size_t *in_nbytes, const struct fitscodecs_rows *out,
+                           void *scratch, enum fitscodecs_status *statuses,
+                           struct fitscodecs_result *results);
+    size_t (*most_at_once)(void);
+
+    /* Whether decode_several() can leave room between the rows of this tile; NULL: of no tile. */
+    bool (*has_free_rows)(const struct fitscodecs_tile *tile);
 
     /*
      * Whether decode() of fewer pixels than a stream has, in one row, gives the first of them.  Then

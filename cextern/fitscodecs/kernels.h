@@ -91,11 +91,12 @@ struct fitscodecs_rice_stream {
 /* Blocks of RICE_1 of 16 or 32 pixels; in the arrays the functions for 1, 2 and 4 bytes a pixel. */
 struct fitscodecs_rice_kernels {
     /*
-     * Decode whole blocks of the first one, two or four of n >= 1 streams, until a stream has none
-     * left or has one that the kernel cannot do: less than RICE_MARGIN bytes can be read from
-     * there, or it is damaged or has a very long run.  Such a stream is marked as stopped, where
-     * its block starts.
+     * Decode whole blocks of some of n >= 1 streams, of the first one at least and of 'nstreams' at
+     * most, until one of these has none left or has one that the kernel cannot do: less than
+     * RICE_MARGIN bytes can be read from there, or it is damaged or has a very long run.  Such a
+     * stream is marked as stopped, where its block starts.
      */
+    size_t nstreams;
     void (*decode[3])(struct fitscodecs_rice_stream *const *streams, size_t n, size_t blocksize);
 
     /*

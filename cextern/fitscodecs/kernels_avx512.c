@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The kernels for x86-64 with the parts of AVX-512 that all CPUs with 512-bit integers have: F, BW,
- * DQ and VL, and with FMA.  Only what gains by them is here; what is done with fewer registers or by
+ * CD, DQ and VL, and with FMA.  Only what gains by them is here; what is done with fewer registers or by
  * waiting for memory keeps the kernels for AVX2.
  */
 #include "kernels.h"
@@ -17,13 +17,15 @@
 
 #if defined(__clang__)
 #pragma clang attribute push(                                                                      \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt"))),  \
+    __attribute__((                                                                                \
+        target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt"))),    \
     apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt")
+#pragma GCC target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt")
 #endif
 
+#include "rice_kernels.h"
 #include "noise_kernels.h"
 #include "quantize_kernels.h"
 
@@ -35,6 +37,7 @@
 
 void fitscodecs_kernels_avx512(struct fitscodecs_kernels *kernels)
 {
+    kernels->rice = &rice_avx512;
     kernels->noise = &noise_avx512;
     kernels->quantize = &quantize_avx512;
 }

@@ -106,8 +106,9 @@ static enum fitscodecs_status (*const decode_block[3])(struct bitreader *, void 
     decode_block_u16,
     decode_block_u32,
 };
-static enum fitscodecs_status (*const decode_all[3])(struct bitreader *, void *, size_t, size_t,
-                                                     struct fitscodecs_result *) = {
+static enum fitscodecs_status (*const decode_all[3])(struct bitreader *,
+                                                     const struct fitscodecs_rows *, size_t, size_t,
+                                                     size_t, struct fitscodecs_result *) = {
     decode_u8,
     decode_u16,
     decode_u32,
@@ -185,24 +186,37 @@ static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const v
 
 /* ------------------------------------------------------------------- decoding */
 
+/* Whether the rows of a tile do not follow each other in memory. */
+static bool is_apart(const struct fitscodecs_tile *tile, const struct fitscodecs_rows *out)
+{
+    return tile->ny > 1 && out->row_nbytes != (ptrdiff_t)(tile->nx * pixel_nbytes(tile));
+}
+
+/* Blocks do not end where rows do, unless a row has whole blocks. */
+static bool has_free_rows(const struct fitscodecs_tile *tile)
+{
+    return tile->nx % (size_t)tile->parameters[BLOCKSIZE] == 0;
+}
+
 /* Decode with the reference alone. */
 static enum fitscodecs_status decode_slowly(const struct fitscodecs_tile *tile, const uint8_t *in,
-                                            size_t in_nbytes, void *pixels,
+                                            size_t in_nbytes, const struct fitscodecs_rows *out,
                                             struct fitscodecs_result *result)
 {
     struct bitreader br;
     enum fitscodecs_status status;
+    size_t npixels = tile->nx * tile->ny, nx = is_apart(tile, out) ? tile->nx : npixels;
 
     *result = (struct fitscodecs_result){0};
     bits_open(&br, in, in_nbytes);
-    status = decode_all[index_of_width(tile)](&br, pixels, tile->nx * tile->ny,
+    status = decode_all[index_of_width(tile)](&br, out, nx, npixels,
                                               (size_t)tile->parameters[BLOCKSIZE], result);
     result->nbytes = bits_used_nbytes(&br);
     return status;
 }
 
-/* How many streams are decoded at once at most; the kernels take up to 4. */
-#define MOST_AT_ONCE 4
+/* How many streams are decoded at once at most: as many as any kernel takes. */
+#define MOST_AT_ONCE 16
 
 /* The end of a stream from a block on, if it is not longer, is copied and zeros put behind it, so
  * that the kernels can read on: most blocks are much shorter. */
@@ -214,8 +228,9 @@ struct decoding {
     const struct fitscodecs_tile *tile;
     const uint8_t *in; /* the whole stream */
     size_t in_nbytes;
-    size_t nskipped; /* bytes before those that stream.in has */
-    void *pixels;    /* the whole tile */
+    size_t nskipped;            /* bytes before those that stream.in has */
+    struct fitscodecs_rows out; /* the whole tile */
+    size_t nrows;               /* how many follow that of stream.pixels */
     enum fitscodecs_status *status;
     struct fitscodecs_result *result;
     uint8_t tail[TAIL_NBYTES + RICE_MARGIN];
@@ -230,7 +245,7 @@ static uint64_t position_of(const struct decoding *d)
 /* Something is wrong with the stream: leave it to the reference to find what. */
 static void find_fault(struct decoding *d)
 {
-    *d->status = decode_slowly(d->tile, d->in, d->in_nbytes, d->pixels, d->result);
+    *d->status = decode_slowly(d->tile, d->in, d->in_nbytes, &d->out, d->result);
 }
 
 /* Read the first pixel; false if that finishes the decoding. */
@@ -249,8 +264,9 @@ static bool start(struct decoding *d)
     s->in = d->in;
     s->in_nbytes = s->readable_nbytes = d->in_nbytes;
     s->position = width;
-    s->pixels = d->pixels;
-    s->npixels = d->tile->nx * d->tile->ny;
+    s->pixels = d->out.pixels;
+    d->nrows = is_apart(d->tile, &d->out) ? d->tile->ny - 1 : 0;
+    s->npixels = d->nrows > 0 ? d->tile->nx : d->tile->nx * d->tile->ny;
     s->previous = (uint32_t)first;
     d->nskipped = 0;
     return true;
@@ -300,6 +316,17 @@ static bool decode_one_block(struct decoding *d)
     return true;
 }
 
+/* Go to the next row if there is one: for the kernels, a row is all there is. */
+static void next_row(struct decoding *d)
+{
+    if (d->nrows > 0) {
+        ptrdiff_t rows_done = (ptrdiff_t)(d->tile->ny - d->nrows);
+        d->stream.pixels = (uint8_t *)d->out.pixels + rows_done * d->out.row_nbytes;
+        d->stream.npixels = d->tile->nx;
+        d->nrows--;
+    }
+}
+
 /* Do what the kernel did not; false if the decoding is finished. */
 static bool go_on(struct decoding *d)
 {
@@ -308,6 +335,9 @@ static bool go_on(struct decoding *d)
 
     if (s->npixels > 0 && s->stopped && !(is_whole && enter_tail(d)) && !decode_one_block(d)) {
         return false;
+    }
+    if (s->npixels == 0) {
+        next_row(d);
     }
     if (s->npixels == 0) {
         *d->status = FITSCODECS_OK;
@@ -323,7 +353,7 @@ struct decoding_list {
     const struct fitscodecs_tile *tiles;
     const uint8_t *const *in;
     const size_t *in_nbytes;
-    void *const *pixels;
+    const struct fitscodecs_rows *out;
     enum fitscodecs_status *statuses;
     struct fitscodecs_result *results;
 };
@@ -334,7 +364,7 @@ static bool start_from_list(struct decoding *d, const struct decoding_list *list
     d->tile = &list->tiles[i];
     d->in = list->in[i];
     d->in_nbytes = list->in_nbytes[i];
-    d->pixels = list->pixels[i];
+    d->out = list->out[i];
     d->status = &list->statuses[i];
     d->result = &list->results[i];
     return start(d);
@@ -352,11 +382,11 @@ static void decode_alike(const struct decoding_list *list)
     struct decoding decodings[MOST_AT_ONCE], *in_work[MOST_AT_ONCE];
     struct fitscodecs_rice_stream *streams[MOST_AT_ONCE];
 
-    for (size_t k = 0; k < MOST_AT_ONCE; k++) {
+    for (size_t k = 0; k < kernels->nstreams; k++) {
         in_work[k] = &decodings[k]; /* those from 'nin_work' on are free */
     }
     for (;;) {
-        while (nin_work < MOST_AT_ONCE && nstarted < list->n) {
+        while (nin_work < kernels->nstreams && nstarted < list->n) {
             nin_work += start_from_list(in_work[nin_work], list, nstarted++);
         }
         if (nin_work == 0) {
@@ -390,37 +420,41 @@ static size_t count_alike(const struct decoding_list *list)
     return n;
 }
 
-static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const uint8_t *in,
-                                     size_t in_nbytes, void *pixels, void *scratch,
-                                     struct fitscodecs_result *result)
-{
-    enum fitscodecs_status status;
-    const struct decoding_list list = {1, tile, &in, &in_nbytes, &pixels, &status, result};
-
-    (void)scratch;
-    if (!kernels_have(tile)) {
-        return decode_slowly(tile, in, in_nbytes, pixels, result);
-    }
-    decode_alike(&list);
-    return status;
-}
-
 static void decode_several(size_t n, const struct fitscodecs_tile *tiles, const uint8_t *const *in,
-                           const size_t *in_nbytes, void *const *pixels, void *scratch,
-                           enum fitscodecs_status *statuses, struct fitscodecs_result *results)
+                           const size_t *in_nbytes, const struct fitscodecs_rows *out,
+                           void *scratch, enum fitscodecs_status *statuses,
+                           struct fitscodecs_result *results)
 {
+    (void)scratch;
     for (size_t i = 0; i < n;) {
-        struct decoding_list list = {n - i,      tiles + i,    in + i,     in_nbytes + i,
-                                     pixels + i, statuses + i, results + i};
+        struct decoding_list list = {n - i,   tiles + i,    in + i,     in_nbytes + i,
+                                     out + i, statuses + i, results + i};
         list.n = count_alike(&list);
         if (kernels_have(&tiles[i])) {
             decode_alike(&list);
             i += list.n;
         } else {
-            statuses[i] = decode(&tiles[i], in[i], in_nbytes[i], pixels[i], scratch, &results[i]);
+            statuses[i] = decode_slowly(&tiles[i], in[i], in_nbytes[i], &out[i], &results[i]);
             i++;
         }
     }
+}
+
+static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const uint8_t *in,
+                                     size_t in_nbytes, void *pixels, void *scratch,
+                                     struct fitscodecs_result *result)
+{
+    struct fitscodecs_rows out = {pixels, (ptrdiff_t)(tile->nx * pixel_nbytes(tile))};
+    enum fitscodecs_status status;
+
+    decode_several(1, tile, &in, &in_nbytes, &out, scratch, &status, result);
+    return status;
+}
+
+/* As many as a kernel takes. */
+static size_t most_at_once(void)
+{
+    return fitscodecs_kernels.rice->nstreams;
 }
 
 const struct fitscodecs_codec fitscodecs_rice_1 = {
@@ -433,6 +467,7 @@ const struct fitscodecs_codec fitscodecs_rice_1 = {
     .encode = encode,
     .decode = decode,
     .decode_several = decode_several,
-    .most_at_once = MOST_AT_ONCE,
+    .most_at_once = most_at_once,
+    .has_free_rows = has_free_rows,
     .decodes_front = true,
 };

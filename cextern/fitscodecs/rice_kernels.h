@@ -36,7 +36,7 @@
 #elif defined(__clang__)
 #define RICE_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
-#define RICE_UNROLL _Pragma("GCC unroll 8")
+#define RICE_UNROLL _Pragma("GCC unroll 16")
 #else
 #define RICE_UNROLL
 #endif
@@ -363,6 +363,10 @@ static ALWAYS_INLINE bool NAME(rice_is_past_end)(const struct rice_lane *lane)
     return lane->next + (lane->offset != 0) > lane->end;
 }
 
+#if WITH_AVX512
+#include "rice_avx512.h"
+#endif
+
 /* ------------------------------------------------------------------- writing bits */
 
 /* Bits that wait are at the top of the window; 8 bytes can always be written at 'next'. */
@@ -464,6 +468,11 @@ static ALWAYS_INLINE void NAME(rice_put_quads)(struct rice_bits *bits, const uin
 #include "rice_kernels_template.h"
 
 static const struct fitscodecs_rice_kernels NAME(rice) = {
+#if WITH_AVX512
+    .nstreams = RICE_COLUMNS,
+#else
+    .nstreams = RICE_LANES,
+#endif
     .decode = {NAME(rice_decode_u8), NAME(rice_decode_u16), NAME(rice_decode_u32)},
     .encode = {NAME(rice_encode_u8), NAME(rice_encode_u16), NAME(rice_encode_u32)},
 };

@@ -276,9 +276,19 @@ static ALWAYS_INLINE void RICE(rice_decode_in_step)(struct fitscodecs_rice_strea
     }
 }
 
+#if WITH_AVX512
+#include "rice_avx512_template.h"
+#endif
+
 static void RICE(rice_decode)(struct fitscodecs_rice_stream *const *streams, size_t n,
                               size_t blocksize)
 {
+#if WITH_AVX512
+    if (n >= RICE_LEAST_COLUMNS && blocksize == RICE_ROWS) {
+        RICE(rice_decode_crowd)(streams, n < RICE_COLUMNS ? n : RICE_COLUMNS);
+        return;
+    }
+#endif
     if (n >= 4) {
         RICE(rice_decode_in_step)(streams, 4, blocksize);
     } else if (n >= 2) {
@@ -373,6 +383,32 @@ static ALWAYS_INLINE void RICE(rice_put_pairs)(struct rice_bits *bits, const PIX
 }
 
 #if WITH_AVX2
+#if WIDTH == 8
+/* Folded differences in 16 bits; false if one does not fit. */
+static ALWAYS_INLINE bool RICE(rice_to_16_bits)(const PIXEL *u, size_t n, uint16_t *narrow)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(u + i));
+        _mm256_storeu_si256((__m256i *)(narrow + i), _mm256_cvtepu8_epi16(bytes));
+    }
+    return true;
+}
+#elif WIDTH == 32
+static ALWAYS_INLINE bool RICE(rice_to_16_bits)(const PIXEL *u, size_t n, uint16_t *narrow)
+{
+    __m256i all = _mm256_setzero_si256();
+
+    for (size_t i = 0; i < n; i += 16) {
+        __m256i a = _mm256_loadu_si256((const __m256i *)(u + i));
+        __m256i b = _mm256_loadu_si256((const __m256i *)(u + i + 8));
+        all = _mm256_or_si256(all, _mm256_or_si256(a, b));
+        a = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xD8); /* it packs by halves */
+        _mm256_storeu_si256((__m256i *)(narrow + i), a);
+    }
+    return _mm256_testz_si256(all, _mm256_set1_epi32((int)0xFFFF0000));
+}
+#endif
+
 /* The symbols of a block: in 16 bits if that can be. */
 static ALWAYS_INLINE void RICE(rice_put_symbols)(struct rice_bits *bits, const PIXEL *u, size_t n,
                                                  unsigned level)
@@ -381,12 +417,7 @@ static ALWAYS_INLINE void RICE(rice_put_symbols)(struct rice_bits *bits, const P
     NAME(rice_put_quads)(bits, u, n, level);
 #else
     uint16_t narrow[32];
-    uint32_t all = 0;
-    for (size_t i = 0; i < n; i++) {
-        narrow[i] = (uint16_t)u[i];
-        all |= u[i];
-    }
-    if (all <= UINT16_MAX && level < WIDE(RICE_RAWLEVEL) && level <= 13) {
+    if (RICE(rice_to_16_bits)(u, n, narrow) && level <= 13) {
         NAME(rice_put_quads)(bits, narrow, n, level);
     } else {
         RICE(rice_put_pairs)(bits, u, n, level);
@@ -461,6 +492,7 @@ static size_t RICE(rice_encode)(struct bitwriter *bw, const void *pixels, size_t
 }
 
 #undef BLOCK_NBYTES
+#undef PACKED_ROWS
 #undef FAST_LEVEL
 #undef RICE
 #undef RICE_NAME

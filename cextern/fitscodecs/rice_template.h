@@ -112,10 +112,11 @@ static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, void *out
     return FITSCODECS_OK;
 }
 
-static enum fitscodecs_status NAME(decode)(struct bitreader *br, void *pixels, size_t npixels,
-                                           size_t blocksize, struct fitscodecs_result *result)
+/* All pixels, to rows of nx pixels, which are whole blocks if there is more than one. */
+static enum fitscodecs_status NAME(decode)(struct bitreader *br, const struct fitscodecs_rows *out,
+                                           size_t nx, size_t npixels, size_t blocksize,
+                                           struct fitscodecs_result *result)
 {
-    PIXEL *p = pixels;
     uint32_t previous;
     uint64_t first;
 
@@ -125,7 +126,9 @@ static enum fitscodecs_status NAME(decode)(struct bitreader *br, void *pixels, s
     previous = (uint32_t)first;
     for (size_t i = 0; i < npixels;) {
         size_t m = npixels - i < blocksize ? npixels - i : blocksize, done;
-        enum fitscodecs_status status = NAME(decode_block)(br, p + i, m, &previous, &done, result);
+        PIXEL *row = (PIXEL *)((uint8_t *)out->pixels + (ptrdiff_t)(i / nx) * out->row_nbytes);
+        enum fitscodecs_status status =
+            NAME(decode_block)(br, row + i % nx, m, &previous, &done, result);
         if (status == FITSCODECS_SHORT_INPUT) {
             return fitscodecs_fail(result, status, ends_early, (int64_t)(i + done),
                                    (int64_t)npixels);
