@@ -9,7 +9,8 @@
 #include "bytes_kernels.h"
 #include "convert_kernels.h"
 #include "plio_kernels.h"
-#include "rice_kernels.h"
+#include "rice_decode_kernels.h"
+#include "rice_encode_kernels.h"
 #include "noise_kernels.h"
 #include "quantize_kernels.h"
 #include "dequantize_kernels.h"
@@ -20,7 +21,8 @@
     .bytes = &bytes_portable,                                                                      \
     .plio = &plio_portable,                                                                        \
     .convert = &convert_portable,                                                                  \
-    .rice = &rice_portable,                                                                        \
+    .rice_decode = &rice_decode_portable,                                                          \
+    .rice_encode = &rice_encode_portable,                                                          \
     .noise = &noise_portable,                                                                      \
     .quantize = &quantize_portable,                                                                \
     .dequantize = &dequantize_portable,                                                            \

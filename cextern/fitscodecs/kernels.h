@@ -89,16 +89,18 @@ struct fitscodecs_rice_stream {
 };
 
 /* Blocks of RICE_1 of 16 or 32 pixels; in the arrays the functions for 1, 2 and 4 bytes a pixel. */
-struct fitscodecs_rice_kernels {
+struct fitscodecs_rice_decode_kernels {
     /*
      * Decode whole blocks of some of n >= 1 streams, of the first one at least and of 'nstreams' at
      * most, until one of these has none left or has one that the kernel cannot do: less than
      * RICE_MARGIN bytes can be read from there, or it is damaged or has a very long run.  Such a
      * stream is marked as stopped, where its block starts.
      */
-    size_t nstreams;
     void (*decode[3])(struct fitscodecs_rice_stream *const *streams, size_t n, size_t blocksize);
+    size_t nstreams;
+};
 
+struct fitscodecs_rice_encode_kernels {
     /*
      * Encode whole blocks from the first pixel of a tile, which is in the stream already, as long
      * as there is room for a block of any length; returns the number of pixels.
@@ -235,7 +237,8 @@ struct fitscodecs_kernels {
     const struct fitscodecs_bytes_kernels *bytes;
     const struct fitscodecs_plio_kernels *plio;
     const struct fitscodecs_convert_kernels *convert;
-    const struct fitscodecs_rice_kernels *rice;
+    const struct fitscodecs_rice_decode_kernels *rice_decode;
+    const struct fitscodecs_rice_encode_kernels *rice_encode;
     const struct fitscodecs_noise_kernels *noise;
     const struct fitscodecs_quantize_kernels *quantize;
     const struct fitscodecs_dequantize_kernels *dequantize;

@@ -21,7 +21,8 @@
 #include "bytes_kernels.h"
 #include "convert_kernels.h"
 #include "plio_kernels.h"
-#include "rice_kernels.h"
+#include "rice_decode_kernels.h"
+#include "rice_encode_kernels.h"
 #include "noise_kernels.h"
 #include "quantize_kernels.h"
 #include "dequantize_kernels.h"
@@ -38,7 +39,8 @@ void fitscodecs_kernels_avx2(struct fitscodecs_kernels *kernels)
     kernels->bytes = &bytes_avx2;
     kernels->plio = &plio_avx2;
     kernels->convert = &convert_avx2;
-    kernels->rice = &rice_avx2;
+    kernels->rice_decode = &rice_decode_avx2;
+    kernels->rice_encode = &rice_encode_avx2;
     kernels->noise = &noise_avx2;
     kernels->quantize = &quantize_avx2;
     kernels->dequantize = &dequantize_avx2;

@@ -25,7 +25,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt")
 #endif
 
-#include "rice_kernels.h"
+#include "rice_decode_kernels.h"
 #include "noise_kernels.h"
 #include "quantize_kernels.h"
 
@@ -37,7 +37,7 @@
 
 void fitscodecs_kernels_avx512(struct fitscodecs_kernels *kernels)
 {
-    kernels->rice = &rice_avx512;
+    kernels->rice_decode = &rice_decode_avx512;
     kernels->noise = &noise_avx512;
     kernels->quantize = &quantize_avx512;
 }

@@ -12,14 +12,16 @@
 #include "bytes_kernels.h"
 #include "convert_kernels.h"
 #include "plio_kernels.h"
-#include "rice_kernels.h"
+#include "rice_decode_kernels.h"
+#include "rice_encode_kernels.h"
 
 void fitscodecs_kernels_neon(struct fitscodecs_kernels *kernels)
 {
     kernels->bytes = &bytes_neon;
     kernels->plio = &plio_neon;
     kernels->convert = &convert_neon;
-    kernels->rice = &rice_neon;
+    kernels->rice_decode = &rice_decode_neon;
+    kernels->rice_encode = &rice_encode_neon;
 }
 
 #else

@@ -17,7 +17,7 @@
  * The arithmetic is modulo 2^W, so pixels are handled as unsigned here whatever the image says.
  *
  * The functions in rice_template.h are the reference: they do any block, bit by bit, and find what
- * is wrong with a stream.  The kernels in rice_kernels.h do nearly all blocks of 16 or 32 pixels of
+ * is wrong with a stream.  The kernels do nearly all blocks of 16 or 32 pixels of
  * a stream that is right, and leave the others to the reference.
  */
 #include "bitreader.h"
@@ -171,7 +171,7 @@ static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const v
     bits_create(&bw, out, out_nbytes);
     put_first[width](&bw, pixels);
     if (kernels_have(tile)) {
-        done = fitscodecs_kernels.rice->encode[width](&bw, pixels, npixels, blocksize);
+        done = fitscodecs_kernels.rice_encode->encode[width](&bw, pixels, npixels, blocksize);
     }
     encode_from[width](&bw, pixels, npixels, blocksize, done);
     bits_put_padding(&bw);
@@ -376,7 +376,7 @@ static bool start_from_list(struct decoding *d, const struct decoding_list *list
  */
 static void decode_alike(const struct decoding_list *list)
 {
-    const struct fitscodecs_rice_kernels *kernels = fitscodecs_kernels.rice;
+    const struct fitscodecs_rice_decode_kernels *kernels = fitscodecs_kernels.rice_decode;
     size_t width = index_of_width(&list->tiles[0]), nstarted = 0, nin_work = 0;
     size_t blocksize = (size_t)list->tiles[0].parameters[BLOCKSIZE];
     struct decoding decodings[MOST_AT_ONCE], *in_work[MOST_AT_ONCE];
@@ -454,7 +454,7 @@ static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const u
 /* As many as a kernel takes. */
 static size_t most_at_once(void)
 {
-    return fitscodecs_kernels.rice->nstreams;
+    return fitscodecs_kernels.rice_decode->nstreams;
 }
 
 const struct fitscodecs_codec fitscodecs_rice_1 = {

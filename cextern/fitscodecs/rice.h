@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the reference coder of RICE_1 in rice.c and its kernels in rice_kernels.h share; rice.c tells
+ * What the reference coder of RICE_1 in rice.c and its kernels in rice_decode_kernels.h and
+ * rice_encode_kernels.h share; rice.c tells
  * what a stream is.
  */
 #ifndef FITSCODECS_RICE_H
@@ -17,6 +18,12 @@ enum {
     RICE_RAWLEVEL_u16 = 14,
     RICE_RAWLEVEL_u32 = 25,
 };
+
+#if defined(__GNUC__) || defined(__clang__)
+#define RICE_UNLIKELY(condition) __builtin_expect(condition, 0)
+#else
+#define RICE_UNLIKELY(condition) (condition)
+#endif
 
 /*
  * What the kernels may read beyond the start of a block: it is read in at most 8 groups, each of

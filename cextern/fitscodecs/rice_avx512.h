@@ -7,8 +7,8 @@
  * block: differences are summed downward, and a transposition brings the pixels of a stream together
  * (rice_avx512_template.h).
  *
- * Windows are those of rice_kernels.h.  A lane whose block is not of the usual kind, or has a group
- * that does not fit its window, takes part with a window of ones that costs nothing and reads
+ * Windows are those of rice_decode_kernels.h.  A lane whose block is not of the usual kind, or has a
+ * group that does not fit its window, takes part with a window of ones that costs nothing and reads
  * nothing, and its block is done by the function for one stream.
  */
 
@@ -18,7 +18,10 @@
 /* Fewer streams than this are read faster by the loop for four. */
 #define RICE_LEAST_COLUMNS 5
 
-/* Streams that are read in step, as numbers of 64 bits: the first 8 and the others. */
+/*
+ * Streams that are read in step, as numbers of 64 bits: the first 8 and the others.  'nhalves', a
+ * constant wherever it is given, is 1 if there are no others.
+ */
 struct rice_columns {
     __m512i next[2];   /* addresses as in a struct rice_lane, */
     __m512i offset[2]; /* and bits */
@@ -32,15 +35,22 @@ static ALWAYS_INLINE __mmask8 NAME(rice_half)(__mmask16 mask, size_t half)
     return (__mmask8)(mask >> 8 * half);
 }
 
+/* Of one half of the lanes, those stay good that the mask has. */
+static ALWAYS_INLINE void NAME(rice_keep_good)(struct rice_columns *c, size_t half, __mmask8 mask)
+{
+    unsigned others = half == 0 ? 0xFF00 : 0x00FF;
+    c->good &= (__mmask16)(others | (unsigned)mask << 8 * half);
+}
+
 /* The windows of the good lanes from where they are; ones for the others. */
-static ALWAYS_INLINE void NAME(rice_load_columns)(struct rice_columns *c)
+static ALWAYS_INLINE void NAME(rice_load_columns)(struct rice_columns *c, const size_t nhalves)
 {
     const __m512i swap =
         _mm512_broadcast_i32x4(_mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
     const __m512i one = _mm512_set1_epi64(1), ones = _mm512_set1_epi64(-1);
 
     RICE_UNROLL
-    for (size_t h = 0; h < 2; h++) {
+    for (size_t h = 0; h < nhalves; h++) {
         __m512i bits =
             _mm512_mask_i64gather_epi64(ones, NAME(rice_half)(c->good, h), c->next[h], NULL, 1);
         bits = _mm512_or_si512(_mm512_shuffle_epi8(bits, swap), one);
@@ -48,13 +58,13 @@ static ALWAYS_INLINE void NAME(rice_load_columns)(struct rice_columns *c)
     }
 }
 
-/* Move on by the bits that have left the windows: they are below the last one, the marker. */
-static ALWAYS_INLINE void NAME(rice_move_columns)(struct rice_columns *c)
+/* Move on by the bits that have left the windows: they are above the last one, the marker. */
+static ALWAYS_INLINE void NAME(rice_move_columns)(struct rice_columns *c, const size_t nhalves)
 {
     const __m512i zero = _mm512_setzero_si512();
 
     RICE_UNROLL
-    for (size_t h = 0; h < 2; h++) {
+    for (size_t h = 0; h < nhalves; h++) {
         __m512i marker = _mm512_and_si512(c->window[h], _mm512_sub_epi64(zero, c->window[h]));
         __m512i used = _mm512_sub_epi64(_mm512_set1_epi64(63), _mm512_lzcnt_epi64(marker));
         c->next[h] = _mm512_add_epi64(c->next[h], _mm512_srli_epi64(used, 3));
@@ -62,31 +72,42 @@ static ALWAYS_INLINE void NAME(rice_move_columns)(struct rice_columns *c)
     }
 }
 
-/* A group of n symbols of each lane: the 32 bits of the window from each on. */
-static ALWAYS_INLINE void NAME(rice_column_group)(struct rice_columns *c, __m512i *rows,
-                                                  const size_t n)
+/* The high 32 bits of the windows; if there are 8, nothing cares for what is behind them. */
+static ALWAYS_INLINE __m512i NAME(rice_high_halves)(const __m512i *window, const size_t nhalves)
 {
     const __m512i high =
         _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-    __m512i a = c->window[0], b = c->window[1];
+
+    return nhalves == 1 ? _mm512_permutexvar_epi32(high, window[0])
+                        : _mm512_permutex2var_epi32(window[0], high, window[1]);
+}
+
+/* A group of n symbols of each lane: the 32 bits of the window from each on. */
+static ALWAYS_INLINE void NAME(rice_read_symbols)(struct rice_columns *c, const size_t nhalves,
+                                                  const size_t n, __m512i *symbols)
+{
+    __m512i window[2] = {c->window[0], c->window[1]};
 
     RICE_UNROLL
     for (size_t i = 0; i < n; i++) {
-        __m512i skip_a = _mm512_add_epi64(_mm512_lzcnt_epi64(a), c->shift[0]);
-        __m512i skip_b = _mm512_add_epi64(_mm512_lzcnt_epi64(b), c->shift[1]);
-        rows[i] = _mm512_permutex2var_epi32(a, high, b);
-        a = _mm512_sllv_epi64(a, skip_a);
-        b = _mm512_sllv_epi64(b, skip_b);
+        symbols[i] = NAME(rice_high_halves)(window, nhalves);
+        RICE_UNROLL
+        for (size_t h = 0; h < nhalves; h++) {
+            __m512i skip = _mm512_add_epi64(_mm512_lzcnt_epi64(window[h]), c->shift[h]);
+            window[h] = _mm512_sllv_epi64(window[h], skip);
+        }
     }
-    c->window[0] = a;
-    c->window[1] = b;
-    c->good &= (__mmask16)(_mm512_test_epi64_mask(a, a) | _mm512_test_epi64_mask(b, b) << 8);
+    RICE_UNROLL
+    for (size_t h = 0; h < nhalves; h++) {
+        c->window[h] = window[h];
+        NAME(rice_keep_good)(c, h, _mm512_test_epi64_mask(window[h], window[h]));
+    }
 }
 
-/* What the levels of the lanes ask for, as numbers of 32 bits. */
+/* How symbols become pixels, in numbers of 32 bits. */
 struct rice_unpacking {
     __m512i level;
-    __m512i above;    /* bits of a symbol that are not above its low bits or the one before them */
+    __m512i above;    /* 31 - level */
     __m512i one;      /* 1 << level */
     __m512i highest;  /* number of zeros so far */
     __m512i previous; /* pixels */
@@ -104,13 +125,13 @@ static ALWAYS_INLINE struct rice_unpacking NAME(rice_unpacking)(__m512i level, _
     return u;
 }
 
-/* The differences that a row of symbols stands for. */
+/* The differences that a row of symbols stands for.  Right if a symbol has no more than 32 bits. */
 static ALWAYS_INLINE __m512i NAME(rice_differences_of)(__m512i symbols, struct rice_unpacking *u)
 {
     __m512i zeros = _mm512_lzcnt_epi32(symbols);
-    __m512i low = _mm512_srlv_epi32(_mm512_sllv_epi32(symbols, zeros), u->above);
+    __m512i low = _mm512_srlv_epi32(_mm512_sllv_epi32(symbols, zeros), u->above); /* and a one */
     __m512i high = _mm512_sllv_epi32(zeros, u->level);
-    __m512i folded = _mm512_ternarylogic_epi32(high, low, u->one, 0x96); /* all of them by XOR */
+    __m512i folded = _mm512_ternarylogic_epi32(high, low, u->one, 0x96); /* all three by XOR */
     __m512i sign = _mm512_and_si512(folded, _mm512_set1_epi32(1));
 
     u->highest = _mm512_max_epu32(u->highest, zeros);
@@ -124,7 +145,7 @@ static ALWAYS_INLINE void NAME(rice_transpose)(__m512i *r)
     __m512i t[16];
 
     RICE_UNROLL
-    for (size_t i = 0; i < 16; i += 2) { /* items 0, 1, 2 or 3 of quarters, of two rows */
+    for (size_t i = 0; i < 16; i += 2) { /* the items of each quarter, of two rows in turn */
         t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
         t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The part of rice_avx512.h that depends on the width of a pixel; included by
- * rice_kernels_template.h, whose macros it uses.
+ * rice_decode_template.h, whose macros it uses.
  */
 
 /* Streams as they are read in step. */
@@ -36,42 +36,44 @@ static ALWAYS_INLINE void RICE(rice_unpack_rows)(const __m512i *symbols, const s
 }
 
 /* A group of n symbols of each lane; while the windows of the next one come, they are unpacked. */
-static ALWAYS_INLINE void RICE(rice_read_group)(struct rice_columns *c, const size_t n,
-                                                struct rice_unpacking *u, __m512i *packed, size_t i)
+static ALWAYS_INLINE void RICE(rice_read_group)(struct rice_columns *c, const size_t nhalves,
+                                                const size_t n, struct rice_unpacking *u,
+                                                __m512i *packed, size_t i)
 {
     __m512i symbols[8];
 
-    NAME(rice_column_group)(c, symbols, n);
-    NAME(rice_move_columns)(c);
+    NAME(rice_read_symbols)(c, nhalves, n, symbols);
+    NAME(rice_move_columns)(c, nhalves);
     if (i + n < RICE_ROWS) {
-        NAME(rice_load_columns)(c);
+        NAME(rice_load_columns)(c, nhalves);
     }
     RICE(rice_unpack_rows)(symbols, n, u, packed, i);
 }
 
-/* A block in groups of 'most' symbols; a shorter first one has the bits behind the code. */
-static ALWAYS_INLINE void RICE(rice_read_rows)(struct rice_columns *c, const size_t most,
-                                               struct rice_unpacking *u, __m512i *packed)
+/* A block in groups of n symbols, n even; a shorter first one has the bits behind the code. */
+static ALWAYS_INLINE void RICE(rice_read_groups)(struct rice_columns *c, const size_t nhalves,
+                                                 const size_t n, struct rice_unpacking *u,
+                                                 __m512i *packed)
 {
-    size_t i = RICE_ROWS % most;
+    size_t i = RICE_ROWS % n;
 
     if (i > 0) {
-        RICE(rice_read_group)(c, RICE_ROWS % most, u, packed, 0);
+        RICE(rice_read_group)(c, nhalves, RICE_ROWS % n, u, packed, 0);
     }
-    for (; i < RICE_ROWS; i += most) {
-        RICE(rice_read_group)(c, most, u, packed, i);
+    for (; i < RICE_ROWS; i += n) {
+        RICE(rice_read_group)(c, nhalves, n, u, packed, i);
     }
 }
 
-/* The pixels of each stream; the first one last, see above. */
-static ALWAYS_INLINE void RICE(rice_store_columns)(__m512i *packed, PIXEL *const *pixels,
-                                                   size_t done)
+/* The pixels of each stream; the first one last, so that those of lanes not in use are gone. */
+static ALWAYS_INLINE void RICE(rice_store_columns)(__m512i *packed, const size_t nhalves,
+                                                   PIXEL *const *pixels, size_t done)
 {
     for (size_t first = 0; first < PACKED_ROWS; first += 16) {
         __m512i *r = packed + first;
         NAME(rice_transpose)(r);
         RICE_UNROLL
-        for (size_t k = RICE_COLUMNS; k-- > 0;) {
+        for (size_t k = 8 * nhalves; k-- > 0;) {
 #if WIDTH == 8
             _mm256_storeu_si256((__m256i *)(pixels[k] + done), _mm512_cvtepi16_epi8(r[k]));
 #else
@@ -81,20 +83,34 @@ static ALWAYS_INLINE void RICE(rice_store_columns)(__m512i *packed, PIXEL *const
     }
 }
 
-/* The block of each good lane, in groups as the highest level asks for. */
-RICE_APART void RICE(rice_read_columns)(struct rice_columns *c, __m512i level,
-                                        struct rice_unpacking *u, PIXEL *const *pixels, size_t done)
+/* The block of each good lane.  A window has 56 bits or more: of noise that chose its level, groups
+ * of 8, 6 or 4 symbols seldom have more. */
+static ALWAYS_INLINE void RICE(rice_read_columns)(struct rice_columns *c, const size_t nhalves,
+                                                  struct rice_unpacking *u, PIXEL *const *pixels,
+                                                  size_t done)
 {
     __m512i packed[PACKED_ROWS];
 
-    if (_mm512_mask_cmpgt_epi32_mask(c->good, level, _mm512_set1_epi32(3)) == 0) {
-        RICE(rice_read_rows)(c, 8, u, packed);
-    } else if (_mm512_mask_cmpgt_epi32_mask(c->good, level, _mm512_set1_epi32(5)) == 0) {
-        RICE(rice_read_rows)(c, 6, u, packed);
+    if (_mm512_mask_cmpgt_epi32_mask(c->good, u->level, _mm512_set1_epi32(3)) == 0) {
+        RICE(rice_read_groups)(c, nhalves, 8, u, packed);
+    } else if (_mm512_mask_cmpgt_epi32_mask(c->good, u->level, _mm512_set1_epi32(5)) == 0) {
+        RICE(rice_read_groups)(c, nhalves, 6, u, packed);
     } else {
-        RICE(rice_read_rows)(c, 4, u, packed);
+        RICE(rice_read_groups)(c, nhalves, 4, u, packed);
     }
-    RICE(rice_store_columns)(packed, pixels, done);
+    RICE(rice_store_columns)(packed, nhalves, pixels, done);
+}
+
+RICE_APART void RICE(rice_read_8_columns)(struct rice_columns *c, struct rice_unpacking *u,
+                                          PIXEL *const *pixels, size_t done)
+{
+    RICE(rice_read_columns)(c, 1, u, pixels, done);
+}
+
+RICE_APART void RICE(rice_read_16_columns)(struct rice_columns *c, struct rice_unpacking *u,
+                                           PIXEL *const *pixels, size_t done)
+{
+    RICE(rice_read_columns)(c, 2, u, pixels, done);
 }
 
 /* Start a block: read its code; lanes stay good whose level is one of the usual ones. */
@@ -102,7 +118,7 @@ static ALWAYS_INLINE __m512i RICE(rice_start_columns)(struct rice_columns *c)
 {
     __m512i code[2], level;
 
-    NAME(rice_load_columns)(c);
+    NAME(rice_load_columns)(c, 2);
     RICE_UNROLL
     for (size_t h = 0; h < 2; h++) {
         code[h] = _mm512_srli_epi64(c->window[h], 64 - WIDE(RICE_IDBITS));
@@ -112,38 +128,50 @@ static ALWAYS_INLINE __m512i RICE(rice_start_columns)(struct rice_columns *c)
                                _mm512_cvtepi64_epi32(code[1]), 1);
     level = _mm512_sub_epi32(level, _mm512_set1_epi32(1));
     c->good = _mm512_mask_cmple_epu32_mask(c->good, level, _mm512_set1_epi32(FAST_LEVEL));
-    level = _mm512_maskz_mov_epi32(c->good, level);
-    c->shift[0] = _mm512_maskz_mov_epi64(NAME(rice_half)(c->good, 0), code[0]);
-    c->shift[1] = _mm512_maskz_mov_epi64(NAME(rice_half)(c->good, 1), code[1]);
-    return level;
+    RICE_UNROLL
+    for (size_t h = 0; h < 2; h++) {
+        c->shift[h] = _mm512_maskz_mov_epi64(NAME(rice_half)(c->good, h), code[h]);
+    }
+    return _mm512_maskz_mov_epi32(c->good, level);
+}
+
+/* Lanes stay good that used no bits behind their stream; the others are where the block began. */
+static ALWAYS_INLINE void RICE(rice_stay_inside)(struct RICE(rice_crowd) * crowd,
+                                                 const struct rice_columns *before)
+{
+    struct rice_columns *c = &crowd->columns;
+
+    for (size_t h = 0; h < 2; h++) {
+        __mmask8 has_bits = _mm512_test_epi64_mask(c->offset[h], c->offset[h]);
+        __m512i behind =
+            _mm512_mask_add_epi64(c->next[h], has_bits, c->next[h], _mm512_set1_epi64(1));
+        __mmask8 good = NAME(rice_half)(c->good, h);
+        good = _mm512_mask_cmple_epu64_mask(good, behind, crowd->end[h]);
+        NAME(rice_keep_good)(c, h, good);
+        c->next[h] = _mm512_mask_mov_epi64(before->next[h], good, c->next[h]);
+        c->offset[h] = _mm512_mask_mov_epi64(before->offset[h], good, c->offset[h]);
+    }
 }
 
 /* A block of each stream that is in use.  Returns the lanes that have it. */
 static ALWAYS_INLINE __mmask16 RICE(rice_read_crowd)(struct RICE(rice_crowd) * crowd, size_t done)
 {
     struct rice_columns *c = &crowd->columns;
-    const __m512i next[2] = {c->next[0], c->next[1]}, offset[2] = {c->offset[0], c->offset[1]};
-    const __m512i width = _mm512_set1_epi32((int)(PIXEL)~(PIXEL)0);
-    __m512i level;
+    const struct rice_columns before = *c;
+    const __m512i widest = _mm512_set1_epi32((int)(PIXEL)~(PIXEL)0);
     struct rice_unpacking u;
 
     c->good = crowd->in_use;
-    level = RICE(rice_start_columns)(c);
-    u = NAME(rice_unpacking)(level, crowd->previous);
-    RICE(rice_read_columns)(c, level, &u, crowd->pixels, done);
-    /* a symbol of 32 bits, and a folded difference of as many as a pixel has */
-    c->good = _mm512_mask_cmple_epu32_mask(c->good, u.highest, u.above);
-    c->good = _mm512_mask_cmple_epu32_mask(c->good, u.highest, _mm512_srlv_epi32(width, level));
-    for (size_t h = 0; h < 2; h++) {
-        __mmask8 has_more = _mm512_test_epi64_mask(c->offset[h], c->offset[h]);
-        __m512i behind =
-            _mm512_mask_add_epi64(c->next[h], has_more, c->next[h], _mm512_set1_epi64(1));
-        __mmask8 good = NAME(rice_half)(c->good, h);
-        good = _mm512_mask_cmple_epu64_mask(good, behind, crowd->end[h]);
-        c->good &= h == 0 ? (__mmask16)(0xFF00 | good) : (__mmask16)(0x00FF | good << 8);
-        c->next[h] = _mm512_mask_mov_epi64(next[h], good, c->next[h]);
-        c->offset[h] = _mm512_mask_mov_epi64(offset[h], good, c->offset[h]);
+    u = NAME(rice_unpacking)(RICE(rice_start_columns)(c), crowd->previous);
+    if (crowd->in_use < 1 << 8) {
+        RICE(rice_read_8_columns)(c, &u, crowd->pixels, done);
+    } else {
+        RICE(rice_read_16_columns)(c, &u, crowd->pixels, done);
     }
+    /* a symbol has 32 bits at most, and a folded difference those of a pixel */
+    c->good = _mm512_mask_cmple_epu32_mask(c->good, u.highest, u.above);
+    c->good = _mm512_mask_cmple_epu32_mask(c->good, u.highest, _mm512_srlv_epi32(widest, u.level));
+    RICE(rice_stay_inside)(crowd, &before);
     crowd->previous = _mm512_mask_mov_epi32(crowd->previous, c->good, u.previous);
     return c->good;
 }
