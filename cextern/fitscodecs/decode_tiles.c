@@ -41,6 +41,12 @@ static bool has_groups(const struct fitscodecs_batch *batch)
     return batch->codec->decode_several != NULL && batch->gzip == NULL;
 }
 
+/* Whether the codec flips the highest bit, where that is wanted; else it is done here, behind it. */
+static bool codec_flips(const struct fitscodecs_batch *batch)
+{
+    return batch->flip && batch->codec->flips && has_groups(batch) && !needs_conversion(batch);
+}
+
 /* What the codec needs and what gzip members hold, and before the first tile of a group. */
 static size_t head_nbytes(const struct fitscodecs_batch *batch, size_t npixels, size_t codec_nbytes)
 {
@@ -106,7 +112,7 @@ static enum fitscodecs_status convert(struct converter *converter, const void *i
         status = fitscodecs_convert_integers(in, batch->tile_type, n, batch->offset, batch->clip,
                                              out, batch->image_type, result);
     }
-    if (batch->flip) {
+    if (batch->flip && !codec_flips(batch)) {
         flip_signs(out, n, type_nbytes(batch->image_type));
     }
     return status;
@@ -211,7 +217,7 @@ static enum fitscodecs_status store_part(struct converter *converter, const stru
     size_t itemsize = type_nbytes(batch->image_type);
     struct row row;
 
-    if (!needs_conversion(batch) && !batch->flip && part->in_step[0] == 1 &&
+    if (!needs_conversion(batch) && (!batch->flip || codec_flips(batch)) && part->in_step[0] == 1 &&
         part->out_step[0] == (ptrdiff_t)itemsize) {
         copy_part(part, tile, itemsize, out);
         return FITSCODECS_OK;
@@ -289,7 +295,11 @@ static struct fitscodecs_tile front_of_tile(const struct fitscodecs_batch *batch
 static struct fitscodecs_rows rows_together(const struct fitscodecs_batch *batch,
                                             const struct fitscodecs_tile *tile, void *pixels)
 {
-    struct fitscodecs_rows rows = {pixels, (ptrdiff_t)(tile->nx * type_nbytes(batch->tile_type))};
+    struct fitscodecs_rows rows = {
+        .pixels = pixels,
+        .row_nbytes = (ptrdiff_t)(tile->nx * type_nbytes(batch->tile_type)),
+        .flip = codec_flips(batch),
+    };
     return rows;
 }
 
@@ -393,7 +403,7 @@ static enum fitscodecs_status finish_job(const struct fitscodecs_batch *batch,
         return status;
     }
     if (pixels == job->out) {
-        if (batch->flip) {
+        if (batch->flip && !codec_flips(batch)) {
             flip_part(batch, part, pixels);
         }
         return FITSCODECS_OK;

@@ -60,6 +60,7 @@ struct fitscodecs_tile {
 struct fitscodecs_rows {
     void *pixels;         /* aligned for a pixel, as is */
     ptrdiff_t row_nbytes; /* the distance of rows */
+    bool flip;            /* with the highest bit flipped: only if the codec flips */
 };
 
 struct fitscodecs_codec {
@@ -107,6 +108,9 @@ struct fitscodecs_codec {
 
     /* Whether decode_several() can leave room between the rows of this tile; NULL: of no tile. */
     bool (*has_free_rows)(const struct fitscodecs_tile *tile);
+
+    /* Whether decode_several() can flip the highest bit of all pixels on the way. */
+    bool flips;
 
     /*
      * Whether decode() of fewer pixels than a stream has, in one row, gives the first of them.  Then

@@ -48,20 +48,17 @@ static inline void flip_signs(void *pixels, size_t n, size_t itemsize)
     uint32_t *u32 = pixels;
     uint64_t *u64 = pixels;
 
-    for (size_t i = 0; i < n; i++) {
-        switch (itemsize) {
-        case 1:
-            u8[i] ^= (uint8_t)1 << 7;
-            break;
-        case 2:
-            u16[i] ^= (uint16_t)1 << 15;
-            break;
-        case 4:
-            u32[i] ^= (uint32_t)1 << 31;
-            break;
-        default:
-            u64[i] ^= (uint64_t)1 << 63;
-        }
+    for (size_t i = 0; itemsize == 1 && i < n; i++) {
+        u8[i] ^= (uint8_t)1 << 7;
+    }
+    for (size_t i = 0; itemsize == 2 && i < n; i++) {
+        u16[i] ^= (uint16_t)1 << 15;
+    }
+    for (size_t i = 0; itemsize == 4 && i < n; i++) {
+        u32[i] ^= (uint32_t)1 << 31;
+    }
+    for (size_t i = 0; itemsize == 8 && i < n; i++) {
+        u64[i] ^= (uint64_t)1 << 63;
     }
 }
 

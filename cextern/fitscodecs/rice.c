@@ -58,6 +58,13 @@ static inline enum fitscodecs_status take_unary(struct bitreader *br, uint64_t m
     }
 }
 
+/* The bit to flip in the first pixel, which flips it in all: it is the sum of what comes before it,
+ * modulo 2^width. */
+static uint32_t highest_bit(const struct fitscodecs_rows *out, unsigned width)
+{
+    return out->flip ? (uint32_t)1 << (width - 1) : 0;
+}
+
 #define PIXEL uint8_t
 #define NAME(function) function##_u8
 #define WIDTH 8
@@ -267,7 +274,7 @@ static bool start(struct decoding *d)
     s->pixels = d->out.pixels;
     d->nrows = is_apart(d->tile, &d->out) ? d->tile->ny - 1 : 0;
     s->npixels = d->nrows > 0 ? d->tile->nx : d->tile->nx * d->tile->ny;
-    s->previous = (uint32_t)first;
+    s->previous = (uint32_t)first ^ highest_bit(&d->out, width);
     d->nskipped = 0;
     return true;
 }
@@ -444,7 +451,7 @@ static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const u
                                      size_t in_nbytes, void *pixels, void *scratch,
                                      struct fitscodecs_result *result)
 {
-    struct fitscodecs_rows out = {pixels, (ptrdiff_t)(tile->nx * pixel_nbytes(tile))};
+    struct fitscodecs_rows out = {pixels, (ptrdiff_t)(tile->nx * pixel_nbytes(tile)), false};
     enum fitscodecs_status status;
 
     decode_several(1, tile, &in, &in_nbytes, &out, scratch, &status, result);
@@ -469,5 +476,6 @@ const struct fitscodecs_codec fitscodecs_rice_1 = {
     .decode_several = decode_several,
     .most_at_once = most_at_once,
     .has_free_rows = has_free_rows,
+    .flips = true,
     .decodes_front = true,
 };

@@ -123,7 +123,7 @@ static enum fitscodecs_status NAME(decode)(struct bitreader *br, const struct fi
     if (!bits_take(br, WIDTH, &first)) {
         return fitscodecs_fail(result, FITSCODECS_SHORT_INPUT, ends_early, 0, (int64_t)npixels);
     }
-    previous = (uint32_t)first;
+    previous = (uint32_t)first ^ highest_bit(out, WIDTH);
     for (size_t i = 0; i < npixels;) {
         size_t m = npixels - i < blocksize ? npixels - i : blocksize, done;
         PIXEL *row = (PIXEL *)((uint8_t *)out->pixels + (ptrdiff_t)(i / nx) * out->row_nbytes);

@@ -258,6 +258,7 @@ static size_t random_gap(const struct fitscodecs_tile *tile)
 /* One of the tiles that are decoded at once. */
 struct rice_one {
     size_t row_nbytes, gap;
+    bool flip;
     struct buffer stream, out;
 };
 
@@ -278,6 +279,12 @@ static void compare_rice_rows(const struct fitscodecs_tile *tile, const struct r
         for (size_t i = 0; y + 1 < tile->ny && i < one->gap; i++) {
             CHECK(row[one->row_nbytes + i] == rice_gap_byte);
         }
+    }
+    for (size_t i = 0; one->flip && i < tile->nx * tile->ny; i++) {
+        size_t itemsize = (size_t)tile->parameters[1];
+        uint64_t highest = (uint64_t)1 << (8 * itemsize - 1);
+        store_pixel(found.bytes.data, itemsize, i,
+                    load_pixel(found.bytes.data, itemsize, i) ^ highest);
     }
     CHECK(is_same_answer(&wanted, &found));
     buffer_free(&found.bytes);
@@ -326,6 +333,7 @@ static void compare_rice_several(const struct fitscodecs_kernels *fast)
         in_nbytes[i] = one->stream.nbytes;
         out[i].pixels = one->out.data;
         out[i].row_nbytes = (ptrdiff_t)(one->row_nbytes + one->gap);
+        out[i].flip = one->flip = random_once_in(2);
         results[i] = stale_result();
     }
     set_rice_kernels(fast);
