@@ -6,7 +6,8 @@
 #include "testing.h"
 
 #define NCASES 6000
-#define MAX_JOBS 3
+#define FEW_JOBS 3
+#define MAX_JOBS 20 /* more than are decoded at once */
 #define MAX_PIXELS 600
 #define MAX_NDIM 6
 
@@ -19,6 +20,8 @@ struct test {
     int64_t shape[FITSCODECS_MAX_DIMENSIONS], start[FITSCODECS_MAX_DIMENSIONS],
         step[FITSCODECS_MAX_DIMENSIONS], count[FITSCODECS_MAX_DIMENSIONS];
     ptrdiff_t strides[FITSCODECS_MAX_DIMENSIONS];
+    bool
+        has_rows; /* whole tiles whose rows have whole blocks, and room between them in the image */
     size_t npixels, njobs;
     struct fitscodecs_job jobs[MAX_JOBS];
     struct buffer tiles[MAX_JOBS], streams[MAX_JOBS];
@@ -72,6 +75,14 @@ static void choose_shape(struct test *t)
 {
     size_t room = MAX_PIXELS;
 
+    t->has_rows = random_once_in(6);
+    if (t->has_rows) {
+        t->batch.ndim = 2;
+        t->shape[1] = 16 * random_between(1, 7);
+        t->shape[0] = random_between(1, 5);
+        t->npixels = (size_t)(t->shape[0] * t->shape[1]);
+        return;
+    }
     t->batch.ndim = random_once_in(20) ? FITSCODECS_MAX_DIMENSIONS : 1 + random_below(MAX_NDIM);
     t->npixels = 1;
     for (size_t k = t->batch.ndim; k-- > 0;) {
@@ -99,7 +110,7 @@ static void make_tile(struct test *t)
 /* All pixels, or a part that stays inside the tile and may be empty. */
 static void choose_part(struct test *t)
 {
-    bool is_all = random_once_in(3), is_empty = random_once_in(30);
+    bool is_all = t->has_rows || random_once_in(3), is_empty = random_once_in(30);
 
     for (size_t k = 0; k < t->batch.ndim; k++) {
         int64_t n = t->shape[k], distance = is_all ? 1 : random_between(1, 3);
@@ -145,7 +156,7 @@ static void choose_types(struct test *t)
 static void choose_strides(struct test *t)
 {
     size_t order[FITSCODECS_MAX_DIMENSIONS], nbytes = itemsizes[t->batch.image_type];
-    bool is_plain = random_once_in(3);
+    bool is_plain = t->has_rows || random_once_in(3);
 
     t->first = 0;
     for (size_t i = 0; i < t->batch.ndim; i++) {
@@ -160,6 +171,7 @@ static void choose_strides(struct test *t)
         t->strides[k] = is_backward ? -(ptrdiff_t)stride : (ptrdiff_t)stride;
         t->first += is_backward ? reach * stride : 0;
         nbytes += reach * stride;
+        nbytes += t->has_rows ? random_below(3) * itemsizes[t->batch.image_type] : 0;
     }
     t->region_nbytes = nbytes;
     t->batch.strides = t->strides;
@@ -207,7 +219,7 @@ static void test_new(struct test *t)
     choose_part(t);
     choose_types(t);
     choose_strides(t);
-    t->njobs = 1 + random_below(MAX_JOBS);
+    t->njobs = 1 + random_below(random_once_in(5) ? MAX_JOBS : FEW_JOBS);
     nbytes = t->njobs * t->region_nbytes;
     t->image = buffer_new(nbytes, 1);
     random_bytes(t->image.data, nbytes);
