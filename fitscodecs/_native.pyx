@@ -55,6 +55,7 @@ cdef extern from "fitscodecs.h" nogil:
                                     void *, fitscodecs_result *) noexcept nogil
         fitscodecs_status (*decode)(const fitscodecs_tile *, const uint8_t *, size_t, void *,
                                     void *, fitscodecs_result *) noexcept nogil
+        size_t (*most_at_once)() noexcept nogil
     struct fitscodecs_gzip:
         pass
     ctypedef struct fitscodecs_noise_t "struct fitscodecs_noise":
@@ -247,6 +248,12 @@ cdef const fitscodecs_codec *find(str name) except NULL:
     if codec == NULL:
         raise ValueError(f"the C library has no codec {name!r}")
     return codec
+
+
+def tiles_at_once(str name):
+    """How many tiles this CPU decodes at once; more of them in one call are no faster."""
+    cdef const fitscodecs_codec *codec = find(name)
+    return 1 if codec.most_at_once == NULL else codec.most_at_once()
 
 
 cdef fitscodecs_tile make_tile(size_t nx, size_t ny, tuple parameters) except *:

@@ -109,7 +109,7 @@ class TiledImage:
         self.dtype = scaling.dtype if self.scaled else scaling.stored_dtype
 
     def _named(self):
-        return Named(self._hdu.label)
+        return Named(self._hdu)
 
     def _check_size(self):
         """A header must not claim a table, or plain pixels, that its file cannot hold.
@@ -297,12 +297,19 @@ class TiledImage:
     # ------------------------------------------------------------------ bytes
 
     def _feed(self, tiles):
-        """Read the rows of some tiles, or of all, that are not known yet."""
+        """Read the rows of some tiles, or of all, that are not known yet.
+
+        Those of a file that is mapped are all known by where they are.
+        """
         self._source.require_open()
-        wanted = self._table.row_ranges(tiles)
+        base = self._hdu.data_start
+        if self._source.whole is not None and not self._table.is_known:
+            structure = self.structure
+            stop = base + structure.row_nbytes * structure.nrows
+            self._table.feed(0, self._source.whole[base:stop])
+        wanted = [] if self._table.is_known else self._table.row_ranges(tiles)
         if not wanted:
             return
-        base = self._hdu.data_start
         start, stop = (np.array(x, np.int64) + base for x in zip(*wanted, strict=True))
         ranges, _, _ = coalesce(start, stop, self._source.gap)
         for (first, _), data in zip(ranges, self._source.read_ranges(ranges), strict=True):
@@ -372,16 +379,19 @@ class Blocks:
 
 
 class Named:
-    """Put the name of an HDU in front of the errors of a block."""
+    """Put the name of an HDU, or of something else with a label, in front of the errors of a block."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, thing):
+        self.thing = thing
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, traceback):
-        if isinstance(error, FitsCodecsError) and not str(error).startswith(self.name):
-            raise kind(f"{self.name}: {error}") from error
+        if error is None:
+            return
+        name = self.thing if isinstance(self.thing, str) else self.thing.label
+        if isinstance(error, FitsCodecsError) and not str(error).startswith(name):
+            raise kind(f"{name}: {error}") from error
         if isinstance(error, MemoryError):
-            raise DecodeError(f"{self.name}: no memory for its pixels") from error
+            raise DecodeError(f"{name}: no memory for its pixels") from error

@@ -131,7 +131,7 @@ def describe_source(
             attributes = primary_attributes(hdu)
         image = is_compressed(hdu.header) or is_plain_image(hdu.header)
         if wanted.has(hdu, image):
-            with Named(hdu.label):
+            with Named(hdu):
                 array = describe_hdu(source, hdu, url, scaled, inline_threshold)
             arrays[name] = replace(array, dims=dims.of(array.shape, name))
         elif hdu.data_nbytes and not image:

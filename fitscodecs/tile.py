@@ -17,9 +17,10 @@ from .threads import in_threads
 
 __all__ = ["Batch", "Jobs", "Streams", "decode_tiles", "shares"]
 
-# Pixels that one task decodes: enough that a task is worth its overhead, few enough that what has
-# been unpacked and not decoded yet stays small.
+# Pixels of one task: enough that a task is worth its overhead of some 50 us, few enough that what
+# has been unpacked or encoded and went nowhere yet stays small. What is decoded goes to its place.
 TASK_NPIXELS = 2**20
+DIRECT_NPIXELS = 2**22
 LEAST_NPIXELS = 2**18
 # Below this, a millisecond or two, a second thread costs more than it brings.
 THREADS_NPIXELS = 2**20
@@ -99,6 +100,8 @@ class Tiles:
 
     def part(self, chosen):
         """Some of them, by a slice or an index array."""
+        if isinstance(chosen, slice) and chosen == slice(0, len(self)):
+            return self
         return Tiles(self.entries.part(chosen), self.streams.part(chosen), self.plan.part(chosen))
 
 
@@ -118,6 +121,7 @@ class ColumnDecoder:
             self.label = COLUMNS[column]
             self.codec = Gzip1() if self.label == "GZIP_COMPRESSED_DATA" else NoCompress()
         self.quantized = self.is_main and structure.quantize is not None
+        self.batches = {}
 
     def place(self, row):
         return f"{self.label} tile {row}"
@@ -202,7 +206,13 @@ class ColumnDecoder:
         return used
 
     def batch(self, parameters, gzip):
-        """The constants of a native call, with the types of tile and image settled."""
+        """The constants of a native call, made once."""
+        if (parameters, gzip) not in self.batches:
+            self.batches[parameters, gzip] = self.make_batch(parameters, gzip)
+        return self.batches[parameters, gzip]
+
+    def make_batch(self, parameters, gzip):
+        """The constants, with the types of tile and image settled."""
         structure, codec, quantize = self.structure, self.codec, self.structure.quantize
         floats = structure.bitpix < 0 and not self.quantized
         tile_dtype = codec.native_dtype(parameters, floats)
@@ -227,19 +237,31 @@ class ColumnDecoder:
         )
 
 
-def decode_part(structure, tiles, out, flip):
-    """Decode tiles of any columns, one column after the other."""
-    columns = tiles.entries.column
-    if (columns == columns[0]).all():
-        used = ColumnDecoder(structure, columns[0], out, flip).decode(tiles)
-    else:
-        used = np.zeros(len(tiles), np.int64)
-        for column in np.unique(columns):
-            chosen = np.flatnonzero(columns == column)
-            decoder = ColumnDecoder(structure, column, out, flip)
-            used[chosen] = decoder.decode(tiles.part(chosen))
-    unify_blanks(structure, tiles.entries, tiles.plan, out)
-    return used
+class Decoder:
+    """Decoding of tiles of any columns into an array, one column after the other."""
+
+    def __init__(self, structure, out, flip):
+        self.structure, self.out, self.flip = structure, out, flip
+        self.of_columns = {}
+
+    def of_column(self, column):
+        """The decoder of a column, made once; two threads may make one each."""
+        if column not in self.of_columns:
+            self.of_columns[column] = ColumnDecoder(self.structure, column, self.out, self.flip)
+        return self.of_columns[column]
+
+    def decode(self, tiles):
+        """Decode tiles; returns the number of bytes that each stream used."""
+        columns = tiles.entries.column
+        if (columns == columns[0]).all():
+            used = self.of_column(int(columns[0])).decode(tiles)
+        else:
+            used = np.zeros(len(tiles), np.int64)
+            for column in np.unique(columns).tolist():
+                chosen = np.flatnonzero(columns == column)
+                used[chosen] = self.of_column(column).decode(tiles.part(chosen))
+        unify_blanks(self.structure, tiles.entries, tiles.plan, self.out)
+        return used
 
 
 def unify_blanks(structure, entries, plan, out):
@@ -257,16 +279,26 @@ def unify_blanks(structure, entries, plan, out):
         tile[tile == entries.blank[i]] = blank
 
 
-def shares(plan, threads):
-    """Slices of the plan for threads to work on, and the number of threads that it is worth."""
+def shares(plan, threads, most=TASK_NPIXELS, at_once=1):
+    """Slices of the plan for threads to work on, and the number of threads that it is worth.
+
+    A slice has about `most` pixels. For several threads, each is a part of what is left, so that
+    the last ones are small and the threads end together; but if there are enough for all threads,
+    no slice has less than the `at_once` tiles that take as long as one.
+    """
     last = np.cumsum(plan.npixels)
     npixels = int(last[-1])
     if npixels < THREADS_NPIXELS:
         threads = 1
-    size = npixels if threads == 1 else max(LEAST_NPIXELS, npixels // (2 * threads))
-    size = min(TASK_NPIXELS, size)
-    cuts = np.flatnonzero(np.diff((last - 1) // size)) + 1
-    return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), len(plan)])], threads
+    least = max(LEAST_NPIXELS, min(at_once * int(last[0]), npixels // threads))
+    ends, done = [], 0
+    while done < npixels:
+        size = most if threads == 1 else max(least, (npixels - done) // (2 * threads))
+        done += min(most, size)
+        ends.append(done)
+    cuts = np.unique(np.searchsorted(last, ends[:-1]) + 1)
+    cuts = cuts[cuts < len(plan)].tolist()
+    return [slice(a, b) for a, b in pairwise([0, *cuts, len(plan)])], threads
 
 
 def decode_tiles(structure, entries, streams, plan, out, threads=1, flip=False):
@@ -299,10 +331,10 @@ def decode_tiles(structure, entries, streams, plan, out, threads=1, flip=False):
     """
     if len(plan) == 0:
         return np.zeros(0, np.int64)
-    parts, threads = shares(plan, threads)
+    codec = NoCompress() if structure.codec is None else structure.codec
+    most = TASK_NPIXELS if codec.wrapped else DIRECT_NPIXELS
+    parts, threads = shares(plan, threads, most, _native.tiles_at_once(codec.native))
     tiles = Tiles(entries, streams, plan)
-
-    def work(chosen):
-        return decode_part(structure, tiles.part(chosen), out, flip)
-
-    return np.concatenate(in_threads(work, parts, threads))
+    decoder = Decoder(structure, out, flip)
+    used = in_threads(lambda chosen: decoder.decode(tiles.part(chosen)), parts, threads)
+    return used[0] if len(used) == 1 else np.concatenate(used)

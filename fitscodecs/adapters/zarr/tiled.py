@@ -147,7 +147,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
 
     def _decode(self, data, spec, place, selection):
-        with Named(place.label):
+        with Named(place):
             pixels = self.format.decode(data, spec.shape, native_dtype(spec.dtype))
         pixels = without_integers(pixels, selection)
         return spec.prototype.nd_buffer.from_numpy_array(pixels)
@@ -170,7 +170,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
                 except StopIteration as stop:
                     return stop.value
 
-            with Named(place.label):
+            with Named(place):
                 index = await self._index(place, read)
                 index.check_type(native_dtype(chunk_spec.dtype), self.scaled)
                 steps = pixel_steps(index, selection, chunk_spec.shape, self.scaled)
@@ -189,7 +189,7 @@ class FitsTiled(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             def read(steps):
                 return drive(steps, lambda ranges: fetch_sync(byte_getter, prototype, ranges))
 
-            with Named(place.label):
+            with Named(place):
                 index = self._index_sync(place, read)
                 index.check_type(native_dtype(chunk_spec.dtype), self.scaled)
                 steps = pixel_steps(index, selection, chunk_spec.shape, self.scaled)
