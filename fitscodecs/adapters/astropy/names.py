@@ -42,6 +42,7 @@ SEAMS = [
     Seam(f"{ROOT}._tiled_compression", "", "compress_image_data", IMAGE),
     Seam(f"{ROOT}.compressed", "", "compress_image_data", IMAGE),
     Seam(f"{ROOT}.compressed", "", "_tile_shape", ("header",)),
+    Seam(f"{ROOT}.compressed", "", "_bintable_header_to_image_header", ("bintable_header",)),
     Seam(f"{ROOT}.compressed", "CompImageHDU", "_prewriteto", ("self", "inplace"),
          ("self", "checksum", "inplace")),
     Seam(f"{ROOT}.compressed", "CompImageHDU", "_add_data_to_bintable", ("self", "bintable")),

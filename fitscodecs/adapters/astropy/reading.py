@@ -32,6 +32,10 @@ __all__ = ["decompress_image_data_section", "section_getitem", "stored_pixels", 
 # or remote. What is mapped costs nothing to bridge.
 GAP_NBYTES = 2**16
 
+# How the keywords begin that say what is in a table. Most cards are about the image.
+OF_TABLE = ("BITPIX", "BLANK", "BSCALE", "BZERO", "GCOUNT", "NAXIS", "PCOUNT", "SIMPLE", "T",
+            "XTENSION", "Z")  # fmt: skip
+
 # Kept beside the objects of astropy, not in them, so that those can be copied and pickled.
 _lock = threading.Lock()
 _file_locks = weakref.WeakKeyDictionary()
@@ -51,9 +55,19 @@ def tile_shape_of(header):
     ndarray of int
         As `astropy.io.fits.hdu.compressed.utils._tile_shape`, which fails where ZTILEn is missing.
     """
-    naxis = header["ZNAXIS"]
-    default = [1] * (naxis - 1) + [header["ZNAXIS1"]] if naxis else []
-    return np.array([header.get(f"ZTILE{naxis - k}", default[k]) for k in range(naxis)], dtype=int)
+    shape = []
+    for k in range(value_of(header, "ZNAXIS"), 0, -1):
+        if f"ZTILE{k}" in header:
+            shape.append(value_of(header, f"ZTILE{k}"))
+        else:
+            shape.append(value_of(header, "ZNAXIS1") if k == 1 else 1)
+    return np.array(shape, dtype=int)
+
+
+def value_of(header, keyword):
+    """A value of a header of astropy, which does not parse the card if it is as in the file."""
+    parsed = keyword_and_value(header.cards[keyword])
+    return header[keyword] if len(parsed) < 2 or parsed[1] is None else parsed[1]
 
 
 def keyword_and_value(card):
@@ -66,13 +80,15 @@ def keyword_and_value(card):
 
 
 def table_header(header):
-    """The header of a table as a dictionary, in which values are found faster.
+    """The cards of a table that are not only the image's, in a dictionary, which is faster.
 
     As in astropy, keywords may have small letters, and a card without a sound value, such as a long
     text with a damaged CONTINUE, is no matter unless it is asked for.
     """
     values = {}
     for card in header._cards if hasattr(header, "_cards") else header.cards:
+        if not card.keyword.upper().startswith(OF_TABLE):
+            continue
         with contextlib.suppress(VerifyError):
             parsed = keyword_and_value(card)
             if len(parsed) == 2:

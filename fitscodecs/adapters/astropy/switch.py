@@ -18,9 +18,11 @@ _blocks = 0  # of enabled(), under way
 def replacements(originals):
     """The adapter's function for each name; those that go on to astropy's own get it from here."""
     from . import reading, writing
+    from .image_header import image_header_of
     from .keeping import keep_tiles
 
     prewriteto, add_data = originals["_prewriteto"], originals["_add_data_to_bintable"]
+    to_image_header = originals["_bintable_header_to_image_header"]
 
     @functools.wraps(prewriteto)
     def _prewriteto(self, *args, **kwargs):
@@ -36,11 +38,17 @@ def replacements(originals):
             bintable._data_type = writing.TileRows
         return add_data(self, bintable)
 
+    @functools.wraps(to_image_header)
+    def _bintable_header_to_image_header(bintable_header):
+        header = image_header_of(bintable_header)
+        return to_image_header(bintable_header) if header is None else header
+
     return {
         "decompress_image_data_section": reading.decompress_image_data_section,
         "compress_image_data": writing.compress_image_data,
         "__getitem__": reading.section_getitem,
         "_tile_shape": reading.tile_shape_of,
+        "_bintable_header_to_image_header": _bintable_header_to_image_header,
         "_prewriteto": _prewriteto,
         "_add_data_to_bintable": _add_data_to_bintable,
     }
