@@ -11,6 +11,9 @@ __all__ = ["disable", "enable", "enabled", "is_enabled"]
 
 _lock = threading.RLock()
 _originals = []  # (holder, name, function) while the adapter is on
+# Methods that ask whether it is on. They stay: of a class that changes a thousand times, Python 3.13
+# calls a method that is no longer there.
+_methods = set()
 _for_good = False  # whether enable() put it there
 _blocks = 0  # of enabled(), under way
 
@@ -75,15 +78,35 @@ def put_in():
     """Replace the functions of astropy, unless they are replaced."""
     if _originals:
         return
-    seams = find_seams()
+    seams = [(seam, holder, original(function)) for seam, holder, function in find_seams()]
     ours = replacements({seam.name: function for seam, _, function in seams})
     for seam, holder, function in seams:
-        _originals.append((holder, seam.name, function))
-        setattr(holder, seam.name, ours[seam.name])
+        if not seam.owner:
+            _originals.append((holder, seam.name, function))
+            setattr(holder, seam.name, ours[seam.name])
+        elif getattr(holder, seam.name) not in _methods:
+            method = asking(function, ours[seam.name])
+            _methods.add(method)
+            setattr(holder, seam.name, method)
+
+
+def original(function):
+    """The function of astropy, where one that asks stands in its place."""
+    return function.__wrapped__ if function in _methods else function
+
+
+def asking(theirs, ours):
+    """A method that is ours while the adapter is on, and else theirs."""
+
+    @functools.wraps(theirs)
+    def method(*args, **kwargs):
+        return (ours if _originals else theirs)(*args, **kwargs)
+
+    return method
 
 
 def disable():
-    """Give astropy its own functions back. Calling it again changes nothing.
+    """Let astropy decode and encode on its own again. Calling it again changes nothing.
 
     `enabled` blocks that are under way lose the adapter too.
     """
