@@ -126,9 +126,10 @@ static enum fitscodecs_status decode_all(const struct fitscodecs_codec *codec, s
             tiles[n] = tile_of(job);
             in[n] = stream_of(job, i);
             in_nbytes[n] = (size_t)job->stream_nbytes[input(job, i)];
-            out[n].pixels = decoded_of(job, i);
-            out[n].row_nbytes = (ptrdiff_t)(job->nx * job->pixel_nbytes);
-            out[n].flip = false;
+            out[n] = (struct fitscodecs_rows){
+                .pixels = decoded_of(job, i),
+                .row_nbytes = (ptrdiff_t)(job->nx * job->pixel_nbytes),
+            };
         }
         if (n == 1) {
             status = codec->decode(&tiles[0], in[0], in_nbytes[0], out[0].pixels, job->scratch,

@@ -59,8 +59,13 @@ struct fitscodecs_tile {
 /* Where the pixels of a tile go: ny rows of nx pixels. */
 struct fitscodecs_rows {
     void *pixels;         /* aligned for a pixel, as is */
-    ptrdiff_t row_nbytes; /* the distance of rows */
+    ptrdiff_t row_nbytes; /* the distance of rows; 0 if all have the same memory */
     bool flip;            /* with the highest bit flipped: only if the codec flips */
+
+    /* Called for each row when it is there, in their order; NULL if nobody waits for that.  Of a
+     * damaged stream some rows may come twice. */
+    void (*done)(void *context, size_t y);
+    void *context;
 };
 
 struct fitscodecs_codec {
@@ -106,7 +111,8 @@ struct fitscodecs_codec {
                            struct fitscodecs_result *results);
     size_t (*most_at_once)(void);
 
-    /* Whether decode_several() can leave room between the rows of this tile; NULL: of no tile. */
+    /* Whether decode_several() can leave room between the rows of this tile and tell when each is
+     * done; NULL: of no tile. */
     bool (*has_free_rows)(const struct fitscodecs_tile *tile);
 
     /* Whether decode_several() can flip the highest bit of all pixels on the way. */

@@ -193,16 +193,18 @@ static enum fitscodecs_status encode(const struct fitscodecs_tile *tile, const v
 
 /* ------------------------------------------------------------------- decoding */
 
-/* Whether the rows of a tile do not follow each other in memory. */
-static bool is_apart(const struct fitscodecs_tile *tile, const struct fitscodecs_rows *out)
+/* How many pixels are decoded as if they were a row: all, if their rows follow each other in memory
+ * and nobody waits for them. */
+static size_t row_npixels(const struct fitscodecs_tile *tile, const struct fitscodecs_rows *out)
 {
-    return tile->ny > 1 && out->row_nbytes != (ptrdiff_t)(tile->nx * pixel_nbytes(tile));
+    bool is_together = out->row_nbytes == (ptrdiff_t)(tile->nx * pixel_nbytes(tile));
+    return is_together && out->done == NULL ? tile->nx * tile->ny : tile->nx;
 }
 
-/* Blocks do not end where rows do, unless a row has whole blocks. */
+/* Blocks do not end where rows do, unless a row has whole blocks or is the only one. */
 static bool has_free_rows(const struct fitscodecs_tile *tile)
 {
-    return tile->nx % (size_t)tile->parameters[BLOCKSIZE] == 0;
+    return tile->ny == 1 || tile->nx % (size_t)tile->parameters[BLOCKSIZE] == 0;
 }
 
 /* Decode with the reference alone. */
@@ -212,11 +214,10 @@ static enum fitscodecs_status decode_slowly(const struct fitscodecs_tile *tile, 
 {
     struct bitreader br;
     enum fitscodecs_status status;
-    size_t npixels = tile->nx * tile->ny, nx = is_apart(tile, out) ? tile->nx : npixels;
 
     *result = (struct fitscodecs_result){0};
     bits_open(&br, in, in_nbytes);
-    status = decode_all[index_of_width(tile)](&br, out, nx, npixels,
+    status = decode_all[index_of_width(tile)](&br, out, row_npixels(tile, out), tile->nx * tile->ny,
                                               (size_t)tile->parameters[BLOCKSIZE], result);
     result->nbytes = bits_used_nbytes(&br);
     return status;
@@ -237,7 +238,7 @@ struct decoding {
     size_t in_nbytes;
     size_t nskipped;            /* bytes before those that stream.in has */
     struct fitscodecs_rows out; /* the whole tile */
-    size_t nrows;               /* how many follow that of stream.pixels */
+    size_t nrows;               /* how many are not done, that of stream.pixels included */
     enum fitscodecs_status *status;
     struct fitscodecs_result *result;
     uint8_t tail[TAIL_NBYTES + RICE_MARGIN];
@@ -272,8 +273,8 @@ static bool start(struct decoding *d)
     s->in_nbytes = s->readable_nbytes = d->in_nbytes;
     s->position = width;
     s->pixels = d->out.pixels;
-    d->nrows = is_apart(d->tile, &d->out) ? d->tile->ny - 1 : 0;
-    s->npixels = d->nrows > 0 ? d->tile->nx : d->tile->nx * d->tile->ny;
+    s->npixels = row_npixels(d->tile, &d->out);
+    d->nrows = d->tile->nx * d->tile->ny / s->npixels;
     s->previous = (uint32_t)first ^ highest_bit(&d->out, width);
     d->nskipped = 0;
     return true;
@@ -324,13 +325,16 @@ static bool decode_one_block(struct decoding *d)
 }
 
 /* Go to the next row if there is one: for the kernels, a row is all there is. */
-static void next_row(struct decoding *d)
+static void finish_row(struct decoding *d)
 {
-    if (d->nrows > 0) {
-        ptrdiff_t rows_done = (ptrdiff_t)(d->tile->ny - d->nrows);
-        d->stream.pixels = (uint8_t *)d->out.pixels + rows_done * d->out.row_nbytes;
+    size_t y = d->tile->ny - d->nrows;
+
+    if (d->out.done != NULL) {
+        d->out.done(d->out.context, y);
+    }
+    if (--d->nrows > 0) {
+        d->stream.pixels = (uint8_t *)d->out.pixels + (ptrdiff_t)(y + 1) * d->out.row_nbytes;
         d->stream.npixels = d->tile->nx;
-        d->nrows--;
     }
 }
 
@@ -344,7 +348,7 @@ static bool go_on(struct decoding *d)
         return false;
     }
     if (s->npixels == 0) {
-        next_row(d);
+        finish_row(d);
     }
     if (s->npixels == 0) {
         *d->status = FITSCODECS_OK;
@@ -451,7 +455,10 @@ static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const u
                                      size_t in_nbytes, void *pixels, void *scratch,
                                      struct fitscodecs_result *result)
 {
-    struct fitscodecs_rows out = {pixels, (ptrdiff_t)(tile->nx * pixel_nbytes(tile)), false};
+    struct fitscodecs_rows out = {
+        .pixels = pixels,
+        .row_nbytes = (ptrdiff_t)(tile->nx * pixel_nbytes(tile)),
+    };
     enum fitscodecs_status status;
 
     decode_several(1, tile, &in, &in_nbytes, &out, scratch, &status, result);

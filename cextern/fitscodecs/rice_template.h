@@ -112,7 +112,7 @@ static enum fitscodecs_status NAME(decode_block)(struct bitreader *br, void *out
     return FITSCODECS_OK;
 }
 
-/* All pixels, to rows of nx pixels, which are whole blocks if there is more than one. */
+/* All pixels, to rows of nx, which have whole blocks if there is more than one. */
 static enum fitscodecs_status NAME(decode)(struct bitreader *br, const struct fitscodecs_rows *out,
                                            size_t nx, size_t npixels, size_t blocksize,
                                            struct fitscodecs_result *result)
@@ -137,6 +137,9 @@ static enum fitscodecs_status NAME(decode)(struct bitreader *br, const struct fi
             return status;
         }
         i += m;
+        if (out->done != NULL && (i % nx == 0 || i == npixels)) {
+            out->done(out->context, (i - 1) / nx);
+        }
     }
     return FITSCODECS_OK;
 }
