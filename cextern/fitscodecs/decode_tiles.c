@@ -320,6 +320,45 @@ static enum fitscodecs_status finish_job(const struct fitscodecs_batch *batch,
     return store_part(&converter, part, pixels, job->out, result);
 }
 
+/* ------------------------------------------------------------------- pixels of fewer bytes */
+
+/* Whether the codec can give the image's type, which is narrower than its own. */
+static bool is_narrow(const struct fitscodecs_batch *batch)
+{
+    bool fits = batch->image_type == FITSCODECS_U8 || batch->image_type == FITSCODECS_I16;
+
+    return fits && batch->codec->decode_narrow != NULL && batch->tile_type == FITSCODECS_I32 &&
+           batch->gzip == NULL && !batch->quantized && batch->offset == 0;
+}
+
+/* Decode a tile as if the image's type was the codec's own; false if it has to be done as usual,
+ * which finds what is wrong with it or converts what does not fit. */
+static bool decode_narrow(const struct fitscodecs_batch *batch, struct fitscodecs_job *job,
+                          uint8_t *scratch, size_t scratch_nbytes, struct group *group)
+{
+    struct fitscodecs_batch narrow = *batch;
+    struct fitscodecs_tile tile = tile_of_shape(batch, job->shape);
+    struct fitscodecs_result result;
+
+    if (check_job(batch, &tile, scratch_nbytes, &result) != FITSCODECS_OK) {
+        return false;
+    }
+    narrow.tile_type = batch->image_type;
+    group->n = 0;
+    make_part(&group->parts[0], batch->ndim, batch->strides, type_nbytes(batch->image_type),
+              job->shape, job->start, job->step, job->count);
+    place_tile(&narrow, job, tile, scratch, scratch_nbytes, group);
+    if (batch->codec->decode_narrow(&tile, job->in, job->in_nbytes, group->out[0].pixels,
+                                    type_nbytes(batch->image_type), &result) != FITSCODECS_OK) {
+        return false;
+    }
+    job->is_left = false;
+    job->used_nbytes = result.nbytes;
+    return finish_job(&narrow, job, group, 0, &result) == FITSCODECS_OK;
+}
+
+/* ------------------------------------------------------------------- all of them */
+
 enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *batch,
                                                struct fitscodecs_job *jobs, size_t njobs,
                                                void *scratch, size_t scratch_nbytes, size_t *ndone,
@@ -335,6 +374,11 @@ enum fitscodecs_status fitscodecs_decode_tiles(const struct fitscodecs_batch *ba
                                FITSCODECS_MAX_DIMENSIONS);
     }
     while (*ndone < njobs) {
+        if (is_narrow(batch) &&
+            decode_narrow(batch, &jobs[*ndone], scratch, scratch_nbytes, &group)) {
+            ++*ndone;
+            continue;
+        }
         enum fitscodecs_status status = make_group(batch, jobs + *ndone, njobs - *ndone, scratch,
                                                    scratch_nbytes, &group, result);
         if (status != FITSCODECS_OK) {

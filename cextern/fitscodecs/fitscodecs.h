@@ -100,6 +100,15 @@ struct fitscodecs_codec {
                                      struct fitscodecs_result *result);
 
     /*
+     * Decode to pixels of fewer bytes: 1 (unsigned) or 2 (signed).  FITSCODECS_VALUE_RANGE if there
+     * may be one that these do not hold; decode() tells then what there is.  NULL if the codec
+     * gains nothing, or needs scratch.
+     */
+    enum fitscodecs_status (*decode_narrow)(const struct fitscodecs_tile *tile, const uint8_t *in,
+                                            size_t in_nbytes, void *pixels, size_t nbytes,
+                                            struct fitscodecs_result *result);
+
+    /*
      * Decode n independent tiles, of any shapes and parameters, which is quicker than one after the
      * other; NULL if the codec gains nothing.  Each gets the status and the result of decode().
      * 'scratch' is what the tile needs that needs most, and most_at_once() how many tiles are worth

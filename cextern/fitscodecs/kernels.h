@@ -59,8 +59,9 @@ struct fitscodecs_plio_kernels {
 
     /* Decode words as long as that is simple, and return how many: up to the end of the list, the
      * end of the tile, or something unusual that is left to the caller, like a level that no pixel
-     * can have.  Pixels behind the cursor, but not behind its room, may be written. */
-    size_t (*paint)(const uint8_t *words, size_t nwords, struct plio_cursor *cursor);
+     * can have.  Pixels behind the cursor, but not behind its room, may be written.  For pixels of
+     * 1, 2 and 4 bytes. */
+    size_t (*paint[3])(const uint8_t *words, size_t nwords, struct plio_cursor *cursor);
 };
 
 /* Pixels of one type to another; in and out do not overlap. */

@@ -266,43 +266,61 @@ static enum fitscodecs_status read_head(const uint8_t *in, size_t in_nbytes, siz
     return FITSCODECS_OK;
 }
 
+/* The cursor, and the bytes of the pixels that it points to: 1, 2 or 4. */
+struct painter {
+    struct plio_cursor cursor;
+    size_t pixel_nbytes;
+};
+
 /* n pixels of one value; those that no longer fit the tile are dropped. */
-static void emit(struct plio_cursor *cursor, size_t n, int32_t value)
+static void emit(struct painter *painter, size_t n, int32_t value)
 {
+    struct plio_cursor *cursor = &painter->cursor;
+    uint8_t *u8 = cursor->pixels;
+    int16_t *i16 = cursor->pixels;
+    int32_t *i32 = cursor->pixels;
+
     n = n < cursor->room ? n : cursor->room;
     for (size_t i = 0; i < n; i++) {
-        cursor->pixels[i] = value;
+        if (painter->pixel_nbytes == 1) {
+            u8[i] = (uint8_t)value;
+        } else if (painter->pixel_nbytes == 2) {
+            i16[i] = (int16_t)value;
+        } else {
+            i32[i] = value;
+        }
     }
-    cursor->pixels += n;
+    cursor->pixels = u8 + n * painter->pixel_nbytes;
     cursor->room -= n;
 }
 
 /* Emit what an operation paints; the level has been moved already. */
-static void paint(struct plio_cursor *cursor, unsigned operation, uint32_t argument)
+static void paint(struct painter *painter, unsigned operation, uint32_t argument)
 {
-    int32_t level = (int32_t)cursor->level;
+    int32_t level = (int32_t)painter->cursor.level;
 
     switch (operation) {
     case PLIO_ZEROS:
-        emit(cursor, argument, 0);
+        emit(painter, argument, 0);
         break;
     case PLIO_RUN:
-        emit(cursor, argument, level);
+        emit(painter, argument, level);
         break;
     case PLIO_ZEROS_THEN_ONE:
-        emit(cursor, argument == 0 ? 0 : argument - 1, 0);
-        emit(cursor, 1, level);
+        emit(painter, argument == 0 ? 0 : argument - 1, 0);
+        emit(painter, 1, level);
         break;
     default: /* PLIO_RAISE_THEN_ONE, PLIO_LOWER_THEN_ONE */
-        emit(cursor, 1, level);
+        emit(painter, 1, level);
     }
 }
 
 /* Decode the operation at words[*i], and move on: any that there may be, anywhere in the tile. */
 static enum fitscodecs_status decode_operation(const uint8_t *words, size_t nwords, size_t *i,
-                                               struct plio_cursor *cursor,
+                                               struct painter *painter,
                                                struct fitscodecs_result *result)
 {
+    struct plio_cursor *cursor = &painter->cursor;
     uint32_t word = load_be16(words + 2 * (*i)++);
     unsigned operation = word >> 12;
     uint32_t argument = word & 0xFFF;
@@ -330,33 +348,56 @@ static enum fitscodecs_status decode_operation(const uint8_t *words, size_t nwor
                                    "pixel value {found}, wanted 0 to {wanted}", cursor->level,
                                    PLIO_LEVEL_MAX);
         }
-        paint(cursor, operation, argument);
+        if (operation != PLIO_ZEROS && cursor->level > cursor->most) {
+            return fitscodecs_fail(result, FITSCODECS_VALUE_RANGE,
+                                   "pixel value {found}, wanted at most {wanted}", cursor->level,
+                                   cursor->most);
+        }
+        paint(painter, operation, argument);
     }
     return FITSCODECS_OK;
+}
+
+static enum fitscodecs_status decode_to(struct painter *painter, const uint8_t *in,
+                                        size_t in_nbytes, struct fitscodecs_result *result)
+{
+    size_t i = 0, nwords = 0, width = painter->pixel_nbytes == 4 ? 2 : painter->pixel_nbytes - 1;
+    struct plio_cursor *cursor = &painter->cursor;
+    enum fitscodecs_status status;
+
+    *result = (struct fitscodecs_result){0};
+    status = read_head(in, in_nbytes, &i, &nwords, result);
+    while (status == FITSCODECS_OK && i < nwords && cursor->room > 0) {
+        i += fitscodecs_kernels.plio->paint[width](in + 2 * i, nwords - i, cursor);
+        if (i < nwords) {
+            status = decode_operation(in, nwords, &i, painter, result);
+        }
+    }
+    if (status == FITSCODECS_OK) {
+        emit(painter, cursor->room, 0);
+        result->nbytes = 2 * nwords;
+    }
+    return status;
 }
 
 static enum fitscodecs_status decode(const struct fitscodecs_tile *tile, const uint8_t *in,
                                      size_t in_nbytes, void *pixels, void *scratch,
                                      struct fitscodecs_result *result)
 {
-    struct plio_cursor cursor = {pixels, tile->nx * tile->ny, 1};
-    size_t i = 0, nwords = 0;
-    enum fitscodecs_status status;
+    struct painter painter = {{pixels, tile->nx * tile->ny, 1, PLIO_LEVEL_MAX}, 4};
 
     (void)scratch;
-    *result = (struct fitscodecs_result){0};
-    status = read_head(in, in_nbytes, &i, &nwords, result);
-    while (status == FITSCODECS_OK && i < nwords && cursor.room > 0) {
-        i += fitscodecs_kernels.plio->paint(in + 2 * i, nwords - i, &cursor);
-        if (i < nwords) {
-            status = decode_operation(in, nwords, &i, &cursor, result);
-        }
-    }
-    if (status == FITSCODECS_OK) {
-        emit(&cursor, cursor.room, 0);
-        result->nbytes = 2 * nwords;
-    }
-    return status;
+    return decode_to(&painter, in, in_nbytes, result);
+}
+
+static enum fitscodecs_status decode_narrow(const struct fitscodecs_tile *tile, const uint8_t *in,
+                                            size_t in_nbytes, void *pixels, size_t nbytes,
+                                            struct fitscodecs_result *result)
+{
+    struct painter painter = {{pixels, tile->nx * tile->ny, 1, nbytes == 1 ? UINT8_MAX : INT16_MAX},
+                              nbytes};
+
+    return decode_to(&painter, in, in_nbytes, result);
 }
 
 const struct fitscodecs_codec fitscodecs_plio_1 = {
@@ -368,4 +409,5 @@ const struct fitscodecs_codec fitscodecs_plio_1 = {
     .scratch_nbytes = scratch_nbytes,
     .encode = encode,
     .decode = decode,
+    .decode_narrow = decode_narrow,
 };

@@ -29,9 +29,10 @@ static inline int64_t plio_level(uint32_t argument, const uint8_t *second)
 
 /* Where the decoder is in the tile; room is what is left of it. */
 struct plio_cursor {
-    int32_t *pixels;
+    void *pixels;
     size_t room;
     int64_t level; /* at most 2^30 words move it by less than 2^28 each: no overflow */
+    int64_t most;  /* the highest level that is painted */
 };
 
 /* Pixels that the encoder looks at in one call of a kernel, and what it needs for their steps. */

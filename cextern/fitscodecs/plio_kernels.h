@@ -122,63 +122,21 @@ static size_t NAME(find_steps)(const int32_t *pixels, size_t n, uint16_t *steps)
 
 /* ------------------------------------------------------------------------------ paint */
 
-/* Pixels that are written at least.  Of 16, 32, 48, 64 and 96 this was the fastest for discs of 3 to
- * 60 pixels radius, for segments of 2 to 9, and for single pixels. */
-#define PAINT_BLOCK 48
+#define PIXEL uint8_t
+#define WIDE(function) function##_u8
+#include "plio_paint.h"
 
-/* n pixels of one value, and up to PAINT_BLOCK of it behind them, whatever n is. */
-static inline void NAME(fill)(int32_t *p, size_t n, int32_t value)
-{
-    size_t done = 0;
-    do {
-        for (size_t i = 0; i < PAINT_BLOCK; i++) {
-            p[done + i] = value;
-        }
-        done += PAINT_BLOCK;
-    } while (done < n);
-}
+#define PIXEL int16_t
+#define WIDE(function) function##_i16
+#include "plio_paint.h"
 
-static size_t NAME(paint)(const uint8_t *words, size_t nwords, struct plio_cursor *cursor)
-{
-    int32_t *p = cursor->pixels;
-    size_t i = 0, room = cursor->room;
-    int64_t level = cursor->level;
-
-    while (i < nwords) {
-        uint32_t word = load_be16(words + 2 * i);
-        uint32_t operation = word >> 12, argument = word & 0xFFF;
-        bool moves = (operation & 2) != 0;
-        int64_t next = level;
-        size_t n = 0;
-
-        if (operation > PLIO_LOWER_THEN_ONE || (operation == PLIO_SET_LEVEL && nwords - i < 2)) {
-            break;
-        }
-        if (operation == PLIO_SET_LEVEL) {
-            next = plio_level(argument, words + 2 * i + 2);
-        } else {
-            next += !moves ? 0 : (operation & 1) != 0 ? -(int64_t)argument : (int64_t)argument;
-            n = moves ? operation >> 2 : argument | (word == PLIO_ZEROS_THEN_ONE << 12);
-        }
-        if ((uint64_t)next > PLIO_LEVEL_MAX || n + PAINT_BLOCK > room) { /* room for fill() */
-            break;
-        }
-        level = next;
-        i += operation == PLIO_SET_LEVEL ? 2 : 1;
-        bool is_gap = operation == PLIO_ZEROS || operation == PLIO_ZEROS_THEN_ONE;
-        NAME(fill)(p, n, is_gap ? 0 : (int32_t)level);
-        p[n - (n != 0)] = operation == PLIO_ZEROS ? 0 : (int32_t)level; /* n = 0: in the way */
-        p += n;
-        room -= n;
-    }
-    *cursor = (struct plio_cursor){p, room, level};
-    return i;
-}
+#define PIXEL int32_t
+#define WIDE(function) function##_i32
+#include "plio_paint.h"
 
 static const struct fitscodecs_plio_kernels NAME(plio) = {
     .find_steps = NAME(find_steps),
-    .paint = NAME(paint),
+    .paint = {NAME(paint_u8), NAME(paint_i16), NAME(paint_i32)},
 };
 
 #undef STEPS_BLOCK
-#undef PAINT_BLOCK

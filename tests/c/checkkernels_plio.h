@@ -60,10 +60,10 @@ static void fill_words(uint8_t *words, size_t n)
     }
 }
 
-/* Follow words as the standard describes them, and return the level that they leave; the pixels have
- * to be those that there are. */
+/* Follow words as the standard describes them, and return the level that they leave; the pixels of
+ * so many bytes have to be those that there are. */
 static int64_t follow_words(const uint8_t *words, size_t nwords, int64_t level,
-                            const int32_t *pixels, size_t npixels)
+                            const uint8_t *pixels, size_t nbytes, size_t npixels)
 {
     size_t at = 0;
 
@@ -89,7 +89,8 @@ static int64_t follow_words(const uint8_t *words, size_t nwords, int64_t level,
             nlevels = word >> 12 >= 6;
         }
         for (; nzeros + nlevels > 0; at++) {
-            CHECK(at < npixels && pixels[at] == (nzeros > 0 ? 0 : level));
+            uint64_t wanted = nzeros > 0 ? 0 : (uint64_t)level;
+            CHECK(at < npixels && load_pixel(pixels, nbytes, at) == wanted);
             *(nzeros > 0 ? &nzeros : &nlevels) -= 1;
         }
     }
@@ -99,26 +100,30 @@ static int64_t follow_words(const uint8_t *words, size_t nwords, int64_t level,
 
 /* The pixels up to the cursor have to be right; those behind it are painted later. */
 static uint64_t compare_paint(const struct fitscodecs_plio_kernels *portable,
-                              const struct fitscodecs_plio_kernels *fast, size_t npixels)
+                              const struct fitscodecs_plio_kernels *fast, size_t width,
+                              size_t npixels)
 {
+    static const int64_t highest[] = {UINT8_MAX, INT16_MAX, PLIO_LEVEL_MAX};
     size_t nwords = random_below(PLIO_MAX_NWORDS + 1), nwanted, nfound;
+    size_t nbytes = (size_t)1 << width;
     struct buffer words = buffer_new(2 * nwords, 1);
-    struct buffer wanted = buffer_new(4 * npixels, 4), found = buffer_new(4 * npixels, 4);
+    struct buffer wanted = buffer_new(nbytes * npixels, nbytes);
+    struct buffer found = buffer_new(nbytes * npixels, nbytes);
     int64_t level =
         random_once_in(8) ? random_between(-100, (int64_t)1 << 40) : random_between(0, 9);
-    struct plio_cursor one = {(int32_t *)wanted.data, npixels, level};
-    struct plio_cursor other = {(int32_t *)found.data, npixels, level};
+    struct plio_cursor one = {wanted.data, npixels, level, highest[width]};
+    struct plio_cursor other = {found.data, npixels, level, highest[width]};
 
-    set_case("paint, %zu words, %zu pixels", nwords, npixels);
+    set_case("paint, %zu words, %zu pixels of %zu bytes", nwords, npixels, nbytes);
     fill_words(words.data, nwords);
     random_bytes(found.data, found.nbytes);
-    nwanted = portable->paint(words.data, nwords, &one);
-    nfound = fast->paint(words.data, nwords, &other);
+    nwanted = portable->paint[width](words.data, nwords, &one);
+    nfound = fast->paint[width](words.data, nwords, &other);
     CHECK(nfound == nwanted && nfound <= nwords);
     CHECK(other.room == one.room && other.level == one.level);
-    CHECK(other.pixels == (int32_t *)found.data + (npixels - other.room));
-    CHECK(other.level == follow_words(words.data, nfound, level, (const int32_t *)found.data,
-                                      npixels - other.room));
+    CHECK((uint8_t *)other.pixels == found.data + nbytes * (npixels - other.room));
+    CHECK(other.level ==
+          follow_words(words.data, nfound, level, found.data, nbytes, npixels - other.room));
     buffer_free(&found);
     buffer_free(&wanted);
     buffer_free(&words);
@@ -133,14 +138,14 @@ static void check_meaning_of_plio(const struct fitscodecs_plio_kernels *k)
     static const int32_t wanted[] = {0, 0, 1, 1, 1, 0, 0, 5, 7, 6, 4101, 4101};
     uint8_t words[sizeof list];
     int32_t pixels[512];
-    struct plio_cursor cursor = {pixels, LENGTH(pixels), 1};
+    struct plio_cursor cursor = {pixels, LENGTH(pixels), 1, PLIO_LEVEL_MAX};
 
     set_case("the meaning of the words of PLIO_1");
     for (size_t i = 0; i < LENGTH(list); i++) {
         store_be16(words + 2 * i, list[i]);
     }
-    CHECK(k->paint(words, LENGTH(list), &cursor) == LENGTH(list) - 1);
-    CHECK(cursor.pixels == pixels + LENGTH(wanted));
+    CHECK(k->paint[2](words, LENGTH(list), &cursor) == LENGTH(list) - 1);
+    CHECK((int32_t *)cursor.pixels == pixels + LENGTH(wanted));
     CHECK(cursor.level == 4101);
     CHECK(memcmp(pixels, wanted, sizeof wanted) == 0);
 }
@@ -154,7 +159,9 @@ static uint64_t check_plio_kernels(const struct fitscodecs_kernels *portable,
     for (size_t i = 0; i < LENGTH(plio_lengths); i++) {
         for (size_t repeat = 0; repeat < NPLIO_REPEATS; repeat++) {
             ncases += compare_steps(fast->plio, plio_lengths[i]);
-            ncases += compare_paint(portable->plio, fast->plio, 8 * plio_lengths[i] - 7);
+            for (size_t width = 0; width < 3; width++) {
+                ncases += compare_paint(portable->plio, fast->plio, width, 8 * plio_lengths[i] - 7);
+            }
         }
     }
     return ncases;
