@@ -93,6 +93,7 @@ static enum fitscodecs_status store_few(struct converter *converter, const uint8
     uint64_t picked[LINE_NPIXELS], line[LINE_NPIXELS];
     enum fitscodecs_status status;
 
+    picked[0] = 0; /* n is not 0, which GCC does not see */
     copy_row(pixels, in_step * (ptrdiff_t)in_nbytes, (uint8_t *)picked, (ptrdiff_t)in_nbytes, n,
              in_nbytes);
     status = convert(converter, picked, first, n, line, result);
