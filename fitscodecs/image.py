@@ -325,14 +325,14 @@ class TiledImage:
         if self._source.whole is not None:
             buffers = [self._source.whole]
             which, begin = np.zeros(len(tiles), np.int64), start
-            available = np.full(len(tiles), len(buffers[0]), np.int64)
+            available = which + len(buffers[0])
         else:
             ranges, which, begin = coalesce(start, stop, self._source.gap)
             buffers = self._source.read_ranges(ranges)
             available = np.array([len(b) for b in buffers], np.int64)[which]
-        short = np.flatnonzero(begin + entries.nbytes > available)
-        if short.size:
-            i = short[0]
+        short = begin + entries.nbytes > available
+        if short.any():
+            i = int(short.argmax())
             raise DecodeError(
                 f"{self._table.place(entries.tiles[i])}: file ends after "
                 f"{max(0, available[i] - begin[i])} of {entries.nbytes[i]} bytes"

@@ -174,15 +174,18 @@ class TileTable:
         structure = self.structure
 
         def filled(values, keyword, dtype):
-            if values is None:
-                return np.full(n, 0 if keyword is None else keyword, dtype)
-            return values.astype(dtype)
+            if values is not None:
+                return values.astype(dtype)
+            array = np.zeros(n, dtype)
+            if keyword:
+                array[:] = keyword
+            return array
 
         blank = self._numbers("ZBLANK", rows)
         if blank is not None and blank.dtype.kind == "f":  # any number; NaN is no integer
             blank = np.nan_to_num(blank.astype(np.float64)).clip(-(2.0**62), 2.0**62)
         known = blank is not None or (structure.quantize and structure.blank is not None)
-        has_blank = np.full(n, bool(known), np.int64)
+        has_blank = (np.ones if known else np.zeros)(n, np.int64)
         return (
             filled(self._numbers("ZSCALE", rows), structure.scale, np.float64),
             filled(self._numbers("ZZERO", rows), structure.zero, np.float64),
@@ -197,10 +200,10 @@ class TileTable:
 
     def check(self, entries):
         """Raise HeaderError for a tile that is absent or leaves the heap."""
-        bad = np.flatnonzero((entries.column == ABSENT) | (entries.start < 0))
-        if bad.size == 0:
+        bad = (entries.column == ABSENT) | (entries.start < 0)
+        if not bad.any():
             return
-        i = bad[0]
+        i = int(bad.argmax())
         place = self.place(entries.tiles[i])
         if entries.column[i] == ABSENT:
             raise HeaderError(f"{place}: found no bytes in any column, wanted a compressed tile")
@@ -296,7 +299,7 @@ def as_slice(tiles, nrows):
     """
     n = len(tiles)
     inside = n and tiles[0] >= 0 and tiles[-1] < nrows
-    if inside and tiles[-1] - tiles[0] == n - 1 and (np.diff(tiles) == 1).all():
+    if inside and tiles[-1] - tiles[0] == n - 1 and (tiles[1:] - tiles[:-1] == 1).all():
         return slice(int(tiles[0]), int(tiles[-1]) + 1)
     return tiles
 

@@ -290,6 +290,8 @@ def shares(plan, threads, most=TASK_NPIXELS, at_once=1):
     npixels = int(last[-1])
     if npixels < THREADS_NPIXELS:
         threads = 1
+    if threads == 1 and npixels <= most:
+        return [slice(0, len(plan))], 1
     least = max(LEAST_NPIXELS, min(at_once * int(last[0]), npixels // threads))
     ends, done = [], 0
     while done < npixels:

@@ -183,9 +183,9 @@ def fetch(bintable, table, entries):
     ranges, which, begin = coalesce(entries.start, entries.start + entries.nbytes, gap)
     buffers = read_ranges(bintable, ranges)
     available = np.array([len(buffer) for buffer in buffers], np.int64)[which]
-    short = np.flatnonzero(begin + entries.nbytes > available)
-    if short.size:
-        i = short[0]
+    short = begin + entries.nbytes > available
+    if short.any():
+        i = int(short.argmax())
         stop = bintable._data_offset + entries.start[i] + entries.nbytes[i]
         raise DecodeError(f"{table.place(entries.tiles[i])}: file ends before byte {stop}")
     return Streams(buffers, which, begin, entries.nbytes)
