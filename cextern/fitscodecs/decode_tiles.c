@@ -2,11 +2,11 @@
 /*
  * Decoding of many tiles in one call, each straight to its place in the image.
  *
- * A tile of the image's own type is decoded where it belongs if its pixels lie together there, or its
- * rows do and the codec can leave room between them.  Any other is decoded into scratch memory, and
- * from there its wanted rows go to the image, converted on the way: one by one, if the codec tells
- * when they are complete, and else in the end.  Codecs that can work on several tiles at once get as
- * many as fit the cache.
+ * A tile of the image's own type is decoded where it belongs if its pixels lie together there, or
+ * its rows do and the codec can leave room between them.  Any other is decoded into scratch memory,
+ * and from there its wanted rows go to the image, converted on the way: one by one, if the codec
+ * tells when they are complete, and else in the end.  Codecs that can work on several tiles at once
+ * get as many as fit the cache.
  *
  * What gzip members hold is inflated into scratch memory first.
  */
@@ -51,8 +51,8 @@ static bool has_free_rows(const struct fitscodecs_batch *batch, const struct fit
            batch->codec->has_free_rows(tile);
 }
 
-/* Whether a codec that gives the image's type can decode the tile where it belongs: all of it, as one
- * row or as rows that the codec knows. */
+/* Whether a codec that gives the image's type can decode the tile where it belongs: all of it, as
+ * one row or as rows that the codec knows. */
 static bool is_direct(const struct fitscodecs_batch *batch, const struct part *part,
                       const struct fitscodecs_tile *tile, const uint8_t *out)
 {
@@ -178,8 +178,8 @@ static struct fitscodecs_rows rows_one_by_one(const struct fitscodecs_batch *bat
     return rows;
 }
 
-/* Where the pixels of the next tile of the group go: to their place, or to so many bytes of scratch.
- * Returns how many it takes. */
+/* Where the pixels of the next tile of the group go: to their place, or to so many bytes of
+ * scratch. Returns how many it takes. */
 static size_t place_tile(const struct fitscodecs_batch *batch, const struct fitscodecs_job *job,
                          struct fitscodecs_tile tile, uint8_t *scratch, size_t scratch_nbytes,
                          struct group *group)

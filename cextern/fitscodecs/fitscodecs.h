@@ -128,8 +128,9 @@ struct fitscodecs_codec {
     bool flips;
 
     /*
-     * Whether decode() of fewer pixels than a stream has, in one row, gives the first of them.  Then
-     * what is behind the last pixel that is wanted is not decoded, and no fault is found there.
+     * Whether decode() of fewer pixels than a stream has, in one row, gives the first of them.
+     * Then what is behind the last pixel that is wanted is not decoded, and no fault is found
+     * there.
      */
     bool decodes_front;
 };
@@ -257,8 +258,8 @@ size_t fitscodecs_gzip_deflate(struct fitscodecs_gzip *gzip, const void *in, siz
  * Inflate one or more gzip members; bytes behind them that do not start like a member are ignored.
  * 'used_nbytes' gets the length of the members, 'found_nbytes' that of their contents.  False for
  * whatever is not beyond doubt: any fault, contents longer than 'out', a header with a CRC of its
- * own.  CRC and length of what is accepted are right.  zlib accepts it as well and inflates it to the
- * same, unless it has Huffman codes that RFC 1951 reserves: libdeflate takes some for others.
+ * own.  CRC and length of what is accepted are right.  zlib accepts it as well and inflates it to
+ * the same, unless it has Huffman codes that RFC 1951 reserves: libdeflate takes some for others.
  */
 bool fitscodecs_gzip_inflate(struct fitscodecs_gzip *gzip, const uint8_t *in, size_t in_nbytes,
                              uint8_t *out, size_t out_nbytes, size_t *used_nbytes,

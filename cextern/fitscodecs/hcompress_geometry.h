@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where things are in HCOMPRESS_1: sizes of the levels of the transform, of the quadrants and of the
- * levels of a quadtree, and offsets in the array of coefficients, whatever its numbers are.  Included
- * by hcompress.c, whose head describes them.
+ * Where things are in HCOMPRESS_1: sizes of the levels of the transform, of the quadrants and of
+ * the levels of a quadtree, and offsets in the array of coefficients, whatever its numbers are.
+ * Included by hcompress.c, whose head describes them.
  */
 #ifndef FITSCODECS_HCOMPRESS_GEOMETRY_H
 #define FITSCODECS_HCOMPRESS_GEOMETRY_H

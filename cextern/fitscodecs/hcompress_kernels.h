@@ -113,8 +113,8 @@ static inline unsigned NAME(count_ones)(uint64_t word)
 }
 #endif
 
-/* The 8 x 8 bits of a word, whose bytes are rows, turned over at the diagonal: squares of 1, 2 and 4
- * bits above it change places with those below. */
+/* The 8 x 8 bits of a word, whose bytes are rows, turned over at the diagonal: squares of 1, 2 and
+ * 4 bits above it change places with those below. */
 static inline uint64_t NAME(transpose_bits)(uint64_t v)
 {
     uint64_t t = (v ^ v >> 7) & 0x00AA00AA00AA00AAu;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * HCOMPRESS_1 with coefficients of 32 bits, by kernels: the fast way for the tiles that it holds.
- * Included by hcompress.c, whose other functions take 64 bits and all tiles; both ways give the same
- * streams, pixels and errors.
+ * Included by hcompress.c, whose other functions take 64 bits and all tiles; both ways give the
+ * same streams, pixels and errors.
  *
  * All planes are kept until the signs are known, so that each coefficient is written once.
  */
@@ -18,9 +18,9 @@
 #define NARROW_MAX_PLANES 31
 
 /*
- * Rows that fill only a part of their words take scratch: with C columns, 31 planes of all quadrants
- * are 248 * ceil(C / 64) / C bytes a pixel, which is 4 for wide tiles and at most 15.5 from here on.
- * They take time as well: with half as many columns the other way is as fast.
+ * Rows that fill only a part of their words take scratch: with C columns, 31 planes of all
+ * quadrants are 248 * ceil(C / 64) / C bytes a pixel, which is 4 for wide tiles and at most 15.5
+ * from here on. They take time as well: with half as many columns the other way is as fast.
  */
 #define NARROW_MIN_COLUMNS 16
 
@@ -88,7 +88,7 @@ static size_t narrow_nbytes(const struct fitscodecs_tile *tile)
     return saturating_mul(nwords, sizeof(uint64_t));
 }
 
-/* The corner is behind the coefficients, which fill half of their place: see coefficients_nbytes(). */
+/* The corner is behind the coefficients, which fill half of their place; coefficients_nbytes(). */
 static struct narrow_workspace carve_narrow(const struct fitscodecs_tile *tile,
                                             const struct workspace *work)
 {
@@ -109,8 +109,8 @@ static struct narrow_workspace carve_narrow(const struct fitscodecs_tile *tile,
 
 /* ---------------------------------------------------------------------- planes and trees */
 
-/* Words of one row of codes of one plane; the same row of the next plane follows, so that the planes
- * of a row are close together. */
+/* Words of one row of codes of one plane; the same row of the next plane follows, so that the
+ * planes of a row are close together. */
 static size_t plane_stride(const struct quadrant *quadrant)
 {
     return words_per_row(ceil_div(quadrant->ncols, 2));
@@ -294,14 +294,14 @@ static uint64_t widen(int32_t v)
  * coefficients have 'nplanes' bits, times scale, and are moved by smoothing by up to 'limit', or 0:
  * they are below B = scale * 2^nplanes + limit.
  *
- * Let M bound the means that go into level k.  Rounding adds less than 2^k to hx, hy and hc each and
- * up to 2^depth to the total, and the lowest bits of h0 up to 3 * 2^k; so no sum of the level is over
- * M + 3 B + 7 * 2^k, and the means that come out, half of that and rounded, are not over the larger
- * of M and 3 B + 8 * 2^k.
+ * Let M bound the means that go into level k.  Rounding adds less than 2^k to hx, hy and hc each
+ * and up to 2^depth to the total, and the lowest bits of h0 up to 3 * 2^k; so no sum of the level
+ * is over M + 3 B + 7 * 2^k, and the means that come out, half of that and rounded, are not over
+ * the larger of M and 3 B + 8 * 2^k.
  *
- * In smoothing a sum of four means has to fit, 4 M, or SMOOTH_MAX_MEAN each.  And the largest number
- * that a curvature may be wanted to be, 16 * (2^27 - 1) / 64, must not be nearer than 'limit' to what
- * it is: B < SMOOTH_BOUND.
+ * In smoothing a sum of four means has to fit, 4 M, or SMOOTH_MAX_MEAN each.  And the largest
+ * number that a curvature may be wanted to be, 16 * (2^27 - 1) / 64, must not be nearer than
+ * 'limit' to what it is: B < SMOOTH_BOUND.
  */
 #define SMOOTH_MAX_MEAN (INT32_MAX / 4 - 3)
 #define SMOOTH_BOUND ((int64_t)1 << 25)
@@ -442,8 +442,9 @@ static void forward_narrow_rows(const struct narrow_workspace *work, const struc
 }
 
 /*
- * The levels for which 32 bits suffice, from the first on; returns how many.  With 'mean' a bound of
- * what goes into level k, its sums of four are not over 4 * mean, and rounding adds up to 2 * 2^k.
+ * The levels for which 32 bits suffice, from the first on; returns how many.  With 'mean' a bound
+ * of what goes into level k, its sums of four are not over 4 * mean, and rounding adds up to
+ * 2 * 2^k.
  */
 static unsigned forward_narrow_levels(const struct fitscodecs_tile *tile, const int32_t *pixels,
                                       const struct narrow_workspace *work)
@@ -502,8 +503,8 @@ static bool forward_wide_levels(const struct fitscodecs_tile *tile, unsigned k,
 }
 
 /*
- * Pixels to coefficients before digitizing, [0][0] of which is 0 and in 'total'; false if 32 bits do
- * not hold them.
+ * Pixels to coefficients before digitizing, [0][0] of which is 0 and in 'total'; false if 32 bits
+ * do not hold them.
  */
 static bool forward_narrow_transform(const struct fitscodecs_tile *tile, const int32_t *pixels,
                                      const struct workspace *wide,

@@ -3,8 +3,8 @@
  * Codes of HCOMPRESS_1, of 4 bits each, as the kernels keep them: 16 in a word of 64 bits.
  *
  * A grid has rows of codes as they lie in the plane.  Each row starts with a word of its own, whose
- * highest 4 bits are the first code; what is behind the last code of a row is 0.  So the bits 8 and 4
- * of the codes of a row, read from the top, are the pixels of the plane's row above, and the bits
+ * highest 4 bits are the first code; what is behind the last code of a row is 0.  So the bits 8 and
+ * 4 of the codes of a row, read from the top, are the pixels of the plane's row above, and the bits
  * 2 and 1 those of the row below: 32 pixels of each in a word.
  *
  * A list has the codes of a stream as they follow each other, without gaps, the first one in the
@@ -69,8 +69,8 @@ static inline struct list_end list_create(uint64_t *words)
     return end;
 }
 
-/* Append codes of at most 64 bits; the bits above them must be 0.  A word is stored each time, which
- * is cheaper than to find out whether it is finished. */
+/* Append codes of at most 64 bits; the bits above them must be 0.  A word is stored each time,
+ * which is cheaper than to find out whether it is finished. */
 static inline void list_append(struct list_end *end, uint64_t codes, unsigned nbits)
 {
     unsigned total = end->nbits + nbits;

@@ -158,8 +158,8 @@ struct fitscodecs_dequantize_kernels {
 };
 
 /*
- * Bit planes and transform of HCOMPRESS_1, for coefficients of 32 bits.  hcompress_words.h says what
- * grids and lists are, hcompress.c what the names of the coefficients mean.
+ * Bit planes and transform of HCOMPRESS_1, for coefficients of 32 bits.  hcompress_words.h says
+ * what grids and lists are, hcompress.c what the names of the coefficients mean.
  */
 struct bitreader;
 struct bitwriter;
@@ -177,9 +177,9 @@ struct fitscodecs_hcompress_kernels {
     /*
      * One row of coefficients from 'nplanes' <= 31 planes of a quadrant, whose words for this row
      * are 'stride' words apart, plane 0 first.  The row is the upper (2) or lower (0) one of the
-     * codes, as 'place' says.  Signs are taken from the stream, and the values multiplied by 'scale'.
-     * Returns the number of pixels, less than 'npixels' if the stream ends: that of the one whose
-     * sign is missing.
+     * codes, as 'place' says.  Signs are taken from the stream, and the values multiplied by
+     * 'scale'. Returns the number of pixels, less than 'npixels' if the stream ends: that of the
+     * one whose sign is missing.
      */
     size_t (*join_row)(struct bitreader *br, const uint64_t *words, size_t stride, unsigned nplanes,
                        unsigned place, int32_t scale, int32_t *row, size_t npixels);
@@ -190,9 +190,9 @@ struct fitscodecs_hcompress_kernels {
                           const int32_t *hy, const int32_t *hc, int32_t *top, int32_t *bottom);
 
     /*
-     * Smoothing of n slopes, hx or hy, from the means before, in and after their cells; and of hc of
-     * the cells 1 to n of a row from the means of three rows, each of which has n + 2, and from the
-     * slopes.  The caller knows that 32 bits hold everything, as above.
+     * Smoothing of n slopes, hx or hy, from the means before, in and after their cells; and of hc
+     * of the cells 1 to n of a row from the means of three rows, each of which has n + 2, and from
+     * the slopes.  The caller knows that 32 bits hold everything, as above.
      */
     void (*smooth_slopes)(size_t n, const int32_t *before, const int32_t *here,
                           const int32_t *after, int32_t limit, int32_t *slopes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The kernels for x86-64 with the parts of AVX-512 that all CPUs with 512-bit integers have: F, BW,
- * CD, DQ and VL, and with FMA.  Only what gains by them is here; what is done with fewer registers or by
- * waiting for memory keeps the kernels for AVX2.
+ * CD, DQ and VL, and with FMA.  Only what gains by them is here; what is done with fewer registers
+ * or by waiting for memory keeps the kernels for AVX2.
  */
 #include "kernels.h"
 

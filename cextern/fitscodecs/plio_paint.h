@@ -7,8 +7,8 @@
 #define PLIO(function) PLIO_NAME(WIDE(function))
 #define PLIO_NAME(function) NAME(function) /* after WIDE() has been put in */
 
-/* Pixels that are written at least.  Of 16, 32, 48, 64 and 96 this was the fastest for discs of 3 to
- * 60 pixels radius, for segments of 2 to 9, and for single pixels. */
+/* Pixels that are written at least.  Of 16, 32, 48, 64 and 96 this was the fastest for discs of 3
+ * to 60 pixels radius, for segments of 2 to 9, and for single pixels. */
 #define PAINT_BLOCK 48
 
 /* n pixels of one value, and up to PAINT_BLOCK of it behind them, whatever n is. */

@@ -27,9 +27,9 @@ enum {
 
 /*
  * What the kernels may read beyond the start of a block: it is read in at most 8 groups, each of
- * which moves on by at most 7 bytes and reads 8.
+ * which moves on by at most 8 bytes, and 16 bytes are read where a group begins.
  */
-#define RICE_MARGIN 72
+#define RICE_MARGIN 80
 
 /* A difference with its sign folded into the lowest bit: 0, -1, 1, -2 ... become 0, 1, 2, 3 ... */
 static inline uint8_t rice_fold_u8(uint8_t difference)

@@ -2,14 +2,14 @@
 /*
  * RICE_1 with AVX-512: the symbols of up to 16 streams, one in each lane of two vectors.
  *
- * Vectors count zeros and shift by another number in each lane, so that a step of a few instructions
- * reads a symbol of every stream.  What has been read stands in rows of 16, one for each pixel of a
- * block: differences are summed downward, and a transposition brings the pixels of a stream together
- * (rice_avx512_template.h).
+ * Vectors count zeros and shift by another number in each lane, so that a step of a few
+ * instructions reads a symbol of every stream.  What has been read stands in rows of 16, one for
+ * each pixel of a block: differences are summed downward, and a transposition brings the pixels of
+ * a stream together (rice_avx512_template.h).
  *
- * Windows are those of rice_decode_kernels.h.  A lane whose block is not of the usual kind, or has a
- * group that does not fit its window, takes part with a window of ones that costs nothing and reads
- * nothing, and its block is done by the function for one stream.
+ * Windows are like those of rice_decode_kernels.h.  A lane whose block is not of the usual kind, or
+ * has a group that does not fit its window, goes on with bits that mean nothing and reads no
+ * memory, and its block is done by the function for one stream.
  */
 
 #define RICE_COLUMNS 16
@@ -18,13 +18,23 @@
 /* Fewer streams than this are read faster by the loop for four. */
 #define RICE_LEAST_COLUMNS 5
 
+/* Bits of a window, and the marker below them. */
+#define RICE_COLUMN_NBITS 57
+#define RICE_COLUMN_MARKER (63 - RICE_COLUMN_NBITS)
+
 /*
  * Streams that are read in step, as numbers of 64 bits: the first 8 and the others.  'nhalves', a
  * constant wherever it is given, is 1 if there are no others.
+ *
+ * Memory takes longer than a group of symbols to give the bits behind them.  So 128 bits are at
+ * hand, of which the next window is made as soon as it is known where it begins; what it leaves is
+ * filled up from memory while it is read.
  */
 struct rice_columns {
     __m512i next[2];   /* addresses as in a struct rice_lane, */
     __m512i offset[2]; /* and bits */
+    __m512i high[2];   /* the 8 bytes at 'next', */
+    __m512i low[2];    /* and those behind them */
     __m512i window[2];
     __m512i shift[2]; /* level + 1 */
     __mmask16 good;   /* lanes that are read here */
@@ -42,33 +52,61 @@ static ALWAYS_INLINE void NAME(rice_keep_good)(struct rice_columns *c, size_t ha
     c->good &= (__mmask16)(others | (unsigned)mask << 8 * half);
 }
 
-/* The windows of the good lanes from where they are; ones for the others. */
-static ALWAYS_INLINE void NAME(rice_load_columns)(struct rice_columns *c, const size_t nhalves)
+/* 8 bytes of each of 8 good lanes. */
+static ALWAYS_INLINE __m512i NAME(rice_gather)(__m512i addresses, __mmask8 good)
 {
     const __m512i swap =
         _mm512_broadcast_i32x4(_mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-    const __m512i one = _mm512_set1_epi64(1), ones = _mm512_set1_epi64(-1);
+    __m512i bytes = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), good, addresses, NULL, 1);
 
-    RICE_UNROLL
-    for (size_t h = 0; h < nhalves; h++) {
-        __m512i bits =
-            _mm512_mask_i64gather_epi64(ones, NAME(rice_half)(c->good, h), c->next[h], NULL, 1);
-        bits = _mm512_or_si512(_mm512_shuffle_epi8(bits, swap), one);
-        c->window[h] = _mm512_sllv_epi64(bits, c->offset[h]);
+    return _mm512_shuffle_epi8(bytes, swap);
+}
+
+/* 64 of 128 bits, from bit 'place' on, 0 to 64. */
+static ALWAYS_INLINE __m512i NAME(rice_bits_from)(__m512i high, __m512i low, __m512i place)
+{
+    __m512i rest = _mm512_sub_epi64(_mm512_set1_epi64(64), place);
+    return _mm512_or_si512(_mm512_sllv_epi64(high, place), _mm512_srlv_epi64(low, rest));
+}
+
+/* A window that begins so many bits behind 'next'. */
+static ALWAYS_INLINE __m512i NAME(rice_column_window)(const struct rice_columns *c, size_t half,
+                                                      __m512i place)
+{
+    const __m512i marker = _mm512_set1_epi64((int64_t)1 << RICE_COLUMN_MARKER);
+    const __m512i below = _mm512_set1_epi64(((int64_t)2 << RICE_COLUMN_MARKER) - 1);
+    __m512i bits = NAME(rice_bits_from)(c->high[half], c->low[half], place);
+
+    return _mm512_ternarylogic_epi64(bits, below, marker, 0xBA); /* (bits & ~below) | marker */
+}
+
+/* Begin to read the good lanes where they are. */
+static ALWAYS_INLINE void NAME(rice_load_columns)(struct rice_columns *c)
+{
+    for (size_t h = 0; h < 2; h++) {
+        __mmask8 good = NAME(rice_half)(c->good, h);
+        c->high[h] = NAME(rice_gather)(c->next[h], good);
+        c->low[h] = NAME(rice_gather)(_mm512_add_epi64(c->next[h], _mm512_set1_epi64(8)), good);
+        c->window[h] = NAME(rice_column_window)(c, h, c->offset[h]);
     }
 }
 
 /* Move on by the bits that have left the windows: they are above the last one, the marker. */
 static ALWAYS_INLINE void NAME(rice_move_columns)(struct rice_columns *c, const size_t nhalves)
 {
-    const __m512i zero = _mm512_setzero_si512();
+    const __m512i zero = _mm512_setzero_si512(), seven = _mm512_set1_epi64(7);
 
     RICE_UNROLL
     for (size_t h = 0; h < nhalves; h++) {
         __m512i marker = _mm512_and_si512(c->window[h], _mm512_sub_epi64(zero, c->window[h]));
-        __m512i used = _mm512_sub_epi64(_mm512_set1_epi64(63), _mm512_lzcnt_epi64(marker));
-        c->next[h] = _mm512_add_epi64(c->next[h], _mm512_srli_epi64(used, 3));
-        c->offset[h] = _mm512_and_si512(used, _mm512_set1_epi64(7));
+        __m512i end = _mm512_add_epi64(c->offset[h], _mm512_set1_epi64(RICE_COLUMN_NBITS));
+        __m512i place = _mm512_sub_epi64(end, _mm512_lzcnt_epi64(marker));
+        c->window[h] = NAME(rice_column_window)(c, h, place);
+        c->offset[h] = _mm512_and_si512(place, seven);
+        c->next[h] = _mm512_add_epi64(c->next[h], _mm512_srli_epi64(place, 3));
+        c->high[h] = NAME(rice_bits_from)(c->high[h], c->low[h], _mm512_andnot_si512(seven, place));
+        c->low[h] = NAME(rice_gather)(_mm512_add_epi64(c->next[h], _mm512_set1_epi64(8)),
+                                      NAME(rice_half)(c->good, h));
     }
 }
 

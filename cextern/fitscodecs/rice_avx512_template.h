@@ -44,24 +44,22 @@ static ALWAYS_INLINE void RICE(rice_read_group)(struct rice_columns *c, const si
 
     NAME(rice_read_symbols)(c, nhalves, n, symbols);
     NAME(rice_move_columns)(c, nhalves);
-    if (i + n < RICE_ROWS) {
-        NAME(rice_load_columns)(c, nhalves);
-    }
     RICE(rice_unpack_rows)(symbols, n, u, packed, i);
 }
 
-/* A block in groups of n symbols, n even; a shorter first one has the bits behind the code. */
+/* A block in groups of n symbols, n even; the first one has less, as the code has some bits. */
 static ALWAYS_INLINE void RICE(rice_read_groups)(struct rice_columns *c, const size_t nhalves,
-                                                 const size_t n, struct rice_unpacking *u,
-                                                 __m512i *packed)
+                                                 const size_t first, const size_t n,
+                                                 struct rice_unpacking *u, __m512i *packed)
 {
-    size_t i = RICE_ROWS % n;
+    const size_t rest = (RICE_ROWS - first) % n;
 
-    if (i > 0) {
-        RICE(rice_read_group)(c, nhalves, RICE_ROWS % n, u, packed, 0);
-    }
-    for (; i < RICE_ROWS; i += n) {
+    RICE(rice_read_group)(c, nhalves, first, u, packed, 0);
+    for (size_t i = first; i + n <= RICE_ROWS; i += n) {
         RICE(rice_read_group)(c, nhalves, n, u, packed, i);
+    }
+    if (rest > 0) {
+        RICE(rice_read_group)(c, nhalves, rest, u, packed, RICE_ROWS - rest);
     }
 }
 
@@ -83,8 +81,8 @@ static ALWAYS_INLINE void RICE(rice_store_columns)(__m512i *packed, const size_t
     }
 }
 
-/* The block of each good lane.  A window has 56 bits or more: of noise that chose its level, groups
- * of 8, 6 or 4 symbols seldom have more. */
+/* The block of each good lane.  A window has 57 bits: of noise that chose its level, groups of 8, 6
+ * or 4 symbols seldom have more. */
 static ALWAYS_INLINE void RICE(rice_read_columns)(struct rice_columns *c, const size_t nhalves,
                                                   struct rice_unpacking *u, PIXEL *const *pixels,
                                                   size_t done)
@@ -92,11 +90,11 @@ static ALWAYS_INLINE void RICE(rice_read_columns)(struct rice_columns *c, const 
     __m512i packed[PACKED_ROWS];
 
     if (_mm512_mask_cmpgt_epi32_mask(c->good, u->level, _mm512_set1_epi32(3)) == 0) {
-        RICE(rice_read_groups)(c, nhalves, 8, u, packed);
+        RICE(rice_read_groups)(c, nhalves, 6, 8, u, packed);
     } else if (_mm512_mask_cmpgt_epi32_mask(c->good, u->level, _mm512_set1_epi32(5)) == 0) {
-        RICE(rice_read_groups)(c, nhalves, 6, u, packed);
+        RICE(rice_read_groups)(c, nhalves, 2, 6, u, packed);
     } else {
-        RICE(rice_read_groups)(c, nhalves, 4, u, packed);
+        RICE(rice_read_groups)(c, nhalves, 4, 4, u, packed);
     }
     RICE(rice_store_columns)(packed, nhalves, pixels, done);
 }
@@ -118,7 +116,6 @@ static ALWAYS_INLINE __m512i RICE(rice_start_columns)(struct rice_columns *c)
 {
     __m512i code[2], level;
 
-    NAME(rice_load_columns)(c, 2);
     RICE_UNROLL
     for (size_t h = 0; h < 2; h++) {
         code[h] = _mm512_srli_epi64(c->window[h], 64 - WIDE(RICE_IDBITS));
@@ -208,6 +205,8 @@ RICE_APART void RICE(rice_read_alone)(struct RICE(rice_crowd) * crowd, __mmask16
     memcpy(crowd->columns.next, next, sizeof next);
     memcpy(crowd->columns.offset, offset, sizeof offset);
     memcpy(&crowd->previous, previous, sizeof previous);
+    crowd->columns.good = crowd->in_use;
+    NAME(rice_load_columns)(&crowd->columns);
 }
 
 /* Whether all lanes may begin another block here. */
@@ -296,6 +295,8 @@ static void RICE(rice_decode_crowd)(struct fitscodecs_rice_stream *const *stream
     if (!RICE(rice_open_crowd)(&crowd, streams, n, &nblocks)) {
         return;
     }
+    crowd.columns.good = crowd.in_use;
+    NAME(rice_load_columns)(&crowd.columns);
     for (bool go_on = true; go_on && nblocks > 0; nblocks--, done += RICE_ROWS) {
         __mmask16 good = RICE(rice_read_crowd)(&crowd, done);
         if (RICE_UNLIKELY(good != crowd.in_use)) {

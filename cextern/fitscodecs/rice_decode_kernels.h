@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decoding of RICE_1, many blocks at a time.  Included once for each instruction set, see kernels.h.
+ * Decoding of RICE_1, many blocks at a time.  Included once for each instruction set, see
+ * kernels.h.
  *
  * Decoding a symbol (a run of zeros, a one, 'level' low bits) gives the place of the next one, so
  * one stream alone waits for three instructions per pixel.  Therefore:
@@ -247,8 +248,8 @@ static ALWAYS_INLINE void NAME(rice_symbols)(struct rice_lane *lanes, const size
 
 /*
  * The same for the highest level of the lanes.  A window has 56 bits or more, and of noise that
- * chose its level a symbol has about level + 2: 8, 5 or 4 of them fill three quarters of it, so that
- * few groups are too long.
+ * chose its level a symbol has about level + 2: 8, 5 or 4 of them fill three quarters of it, so
+ * that few groups are too long.
  */
 #define RICE_FAST_LEVEL 10
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of rice_decode_kernels.h that depends on the width of a pixel; included by it once for each.
+ * The part of rice_decode_kernels.h that depends on the width of a pixel; included by it once for
+ * each.
  *
  * Expects PIXEL (an unsigned type of WIDTH bits), WIDE(function) and WIDTH, and undefines them.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Encoding of RICE_1, many pixels at a time.  Included once for each instruction set, see kernels.h.
+ * Encoding of RICE_1, many pixels at a time.  Included once for each instruction set, see
+ * kernels.h.
  *
- * The folded differences of a block and their sum come from vectors.  With AVX2, so do the codes and
- * lengths of its symbols, which are joined by twos and fours before they are put to the stream.
+ * The folded differences of a block and their sum come from vectors.  With AVX2, so do the codes
+ * and lengths of its symbols, which are joined by twos and fours before they are put to the stream.
  *
  * Blocks of 16 or 32 pixels only.
  */
@@ -43,7 +44,8 @@ static ALWAYS_INLINE void NAME(rice_put_symbol)(struct rice_bits *bits, uint32_t
 }
 
 #if WITH_AVX2
-/* Codes and lengths of 16 symbols to those of 4 quads; a quad that is too long has a length > 56. */
+/* Codes and lengths of 16 symbols to those of 4 quads; a quad that is too long has a length > 56.
+ * */
 static ALWAYS_INLINE void NAME(rice_quads)(__m256i u, __m128i level, __m256i one, uint64_t *codes,
                                            uint64_t *lengths)
 {

@@ -22,7 +22,8 @@ static bool has_groups(const struct fitscodecs_batch *batch)
     return batch->codec->decode_several != NULL && batch->gzip == NULL;
 }
 
-/* Whether the codec flips the highest bit, where that is wanted; else it is done here, behind it. */
+/* Whether the codec flips the highest bit, where that is wanted; else it is done here, behind it.
+ * */
 static bool codec_flips(const struct fitscodecs_batch *batch)
 {
     return batch->flip && batch->codec->flips && has_groups(batch) && !needs_conversion(batch);
@@ -102,8 +103,8 @@ static enum fitscodecs_status store_few(struct converter *converter, const uint8
 }
 
 /*
- * One row of the part, from pixel 'first' of the tile on.  Dither belongs to the place of a pixel in
- * its tile, so that pixels which are not neighbours there are converted one by one if there is
+ * One row of the part, from pixel 'first' of the tile on.  Dither belongs to the place of a pixel
+ * in its tile, so that pixels which are not neighbours there are converted one by one if there is
  * dither.
  */
 static enum fitscodecs_status store_row(struct converter *converter, const uint8_t *pixels,
@@ -183,7 +184,8 @@ static enum fitscodecs_status store_part(struct converter *converter, const stru
 
 /* ------------------------------------------------------------------- row by row */
 
-/* A part of a tile that is stored while the tile is decoded, each row of which has the same memory. */
+/* A part of a tile that is stored while the tile is decoded, each row of which has the same memory.
+ * */
 struct row_target {
     struct converter converter;
     const uint8_t *row;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HCOMPRESS_1; part of checkkernels.c.  Each kernel is compared with the portable one, and the whole
- * codec, as it is with these kernels, with the functions of hcompress.c that use none.
+ * HCOMPRESS_1; part of checkkernels.c.  Each kernel is compared with the portable one, and the
+ * whole codec, as it is with these kernels, with the functions of hcompress.c that use none.
  */
 extern const struct fitscodecs_codec reference_hcompress_1;
 #define fitscodecs_hcompress_1 reference_hcompress_1
@@ -122,8 +122,8 @@ static void compare_inverse(hcompress_kernels *portable, hcompress_kernels *fast
 
 /*
  * Slopes of n cells and the curvatures between them, with the functions that take 64 bits.  What 32
- * bits hold are means up to SMOOTH_MAX_MEAN, which is nearly 29 bits, and coefficients of 25 bits with
- * the limit.
+ * bits hold are means up to SMOOTH_MAX_MEAN, which is nearly 29 bits, and coefficients of 25 bits
+ * with the limit.
  */
 static void compare_smooth(hcompress_kernels *fast, size_t n)
 {
@@ -399,8 +399,8 @@ static void compare_decode(const struct hcompress_case *t, const uint8_t *stream
     buffer_free(&in);
 }
 
-/* The stream as it is, cut off, and with bytes that are wrong: some, all behind the header, or those
- * of the header that are numbers of any size. */
+/* The stream as it is, cut off, and with bytes that are wrong: some, all behind the header, or
+ * those of the header that are numbers of any size. */
 static void compare_damaged(const struct hcompress_case *t, struct buffer *stream)
 {
     size_t nbytes = stream->nbytes;
@@ -470,8 +470,9 @@ static void compare_tile(size_t nx, size_t ny, enum pattern pattern, size_t inde
 }
 
 /*
- * A stream whose coefficients are as large as its plane counts allow, with random signs, and a total
- * next to what 32 bits hold for them, or to the limits of both ways: what an encoder never makes.
+ * A stream whose coefficients are as large as its plane counts allow, with random signs, and a
+ * total next to what 32 bits hold for them, or to the limits of both ways: what an encoder never
+ * makes.
  */
 static size_t make_extreme_stream(const struct hcompress_case *t, struct buffer *out)
 {

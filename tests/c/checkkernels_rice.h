@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernels of RICE_1, part of checkkernels.c: whatever the stream, the codec gives with them what
- * the reference in rice.c gives alone.
+ * The kernels of RICE_1, part of checkkernels.c: whatever the stream, the codec gives with them
+ * what the reference in rice.c gives alone.
  */
 
 static const size_t rice_npixels[] = {
@@ -263,7 +263,8 @@ struct rice_one {
     struct buffer stream, out, row;
 };
 
-/* Take a row that is done.  They may begin anew, as they do where the reference looks for a fault. */
+/* Take a row that is done.  They may begin anew, as they do where the reference looks for a fault.
+ * */
 static void collect_row(void *context, size_t y)
 {
     struct rice_one *one = context;
