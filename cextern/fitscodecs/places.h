@@ -22,8 +22,8 @@ static inline size_t aligned(size_t nbytes)
     return saturating_mul(ceil_div(nbytes, 8), 8);
 }
 
-/* The tile as its codec sees it: nx is the last axis longer than 1, ny the product of the others.
- * */
+/* The tile as its codec sees it: nx is the last axis longer than 1, ny the product of those before
+ * it. */
 static inline struct fitscodecs_tile tile_of_shape(const struct fitscodecs_batch *batch,
                                                    const int64_t *shape)
 {

@@ -44,8 +44,7 @@ static ALWAYS_INLINE void NAME(rice_put_symbol)(struct rice_bits *bits, uint32_t
 }
 
 #if WITH_AVX2
-/* Codes and lengths of 16 symbols to those of 4 quads; a quad that is too long has a length > 56.
- * */
+/* Codes and lengths of 16 symbols to those of 4 quads; one that is too long has a length > 56. */
 static ALWAYS_INLINE void NAME(rice_quads)(__m256i u, __m128i level, __m256i one, uint64_t *codes,
                                            uint64_t *lengths)
 {

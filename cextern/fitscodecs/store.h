@@ -22,8 +22,7 @@ static bool has_groups(const struct fitscodecs_batch *batch)
     return batch->codec->decode_several != NULL && batch->gzip == NULL;
 }
 
-/* Whether the codec flips the highest bit, where that is wanted; else it is done here, behind it.
- * */
+/* Whether the codec flips the highest bit, where that is wanted; else it is done here. */
 static bool codec_flips(const struct fitscodecs_batch *batch)
 {
     return batch->flip && batch->codec->flips && has_groups(batch) && !needs_conversion(batch);
@@ -184,8 +183,7 @@ static enum fitscodecs_status store_part(struct converter *converter, const stru
 
 /* ------------------------------------------------------------------- row by row */
 
-/* A part of a tile that is stored while the tile is decoded, each row of which has the same memory.
- * */
+/* A part of a tile that is stored while the tile is decoded; all its rows have the same memory. */
 struct row_target {
     struct converter converter;
     const uint8_t *row;

@@ -263,8 +263,7 @@ struct rice_one {
     struct buffer stream, out, row;
 };
 
-/* Take a row that is done.  They may begin anew, as they do where the reference looks for a fault.
- * */
+/* Take a row that is done.  Rows may begin anew, as where the reference looks for a fault. */
 static void collect_row(void *context, size_t y)
 {
     struct rice_one *one = context;
