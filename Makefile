@@ -62,6 +62,7 @@ docs: $(VENV)/docs.done
 # An environment with one of the extras of pyproject.toml; rebuilt when the C or Cython changed.
 $(VENV)/%.done: $(SOURCES) | check
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo 'installing into $(VENV): a minute or two the first time'
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[$*]'
 	touch $@
 

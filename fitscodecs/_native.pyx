@@ -156,7 +156,7 @@ MAX_DIMENSIONS = FITSCODECS_MAX_DIMENSIONS
 
 
 def cpu_features():
-    """Bits of FEATURES that this machine has."""
+    """Bits of FEATURES that this machine has, and of what it does slowly."""
     return fitscodecs_cpu_features()
 
 

@@ -9,14 +9,18 @@ __all__ = ["cpu_features"]
 
 
 def _choose(found, limit):
-    """Bits of the features to use: all up to and including the one named by FITSCODECS_CPU."""
+    """Bits of the features to use: all up to and including the one named by FITSCODECS_CPU.
+
+    Bits without a name, which tell what a CPU does slowly, are kept.
+    """
     if not limit:
         return found
     if limit != "portable" and limit not in _native.FEATURES:
         names = ", ".join(["portable", *_native.FEATURES])
         raise ValueError(f"FITSCODECS_CPU is {limit!r}, wanted one of {names}")
     highest = 0 if limit == "portable" else _native.FEATURES[limit]
-    return sum(bit for bit in _native.FEATURES.values() if bit <= highest) & found
+    beyond = sum(bit for bit in _native.FEATURES.values() if bit > highest)
+    return found & ~beyond
 
 
 _found = _native.cpu_features()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fitscodecs as fc
+from fitscodecs.cpu import _choose as choose_features
 from tests.conftest import VECTORS, same_bits
 from tests.making import image_cards, plain_hdu, sample, tiles_of, write_compressed
 
@@ -670,6 +671,15 @@ def test_environment():
     env["FITSCODECS_CPU"] = "abacus"
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert "FITSCODECS_CPU is 'abacus', wanted one of portable" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("limit", "used"),
+    [("", 23), ("portable", 16), ("sse41", 17), ("avx2", 19), ("avx512", 23)],
+)
+def test_limit_of_the_cpu(limit, used):
+    """What a CPU does slowly (bit 4) stays known below a limit."""
+    assert choose_features(1 | 2 | 4 | 16, limit) == used
 
 
 def test_a_file_made_by_others():

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the reference coder of RICE_1 in rice.c and its kernels in rice_decode_kernels.h and
- * rice_encode_kernels.h share; rice.c tells
- * what a stream is.
+ * rice_encode_kernels.h share; rice.c tells what a stream is.
  */
 #ifndef FITSCODECS_RICE_H
 #define FITSCODECS_RICE_H
