@@ -379,7 +379,7 @@ class Blocks:
 
 
 class Named:
-    """Put the name of an HDU, or of something else with a label, in front of the errors of a block."""
+    """Put a name, or the label of an HDU or the like, in front of the errors of a block."""
 
     def __init__(self, thing):
         self.thing = thing

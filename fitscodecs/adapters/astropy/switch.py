@@ -11,8 +11,8 @@ __all__ = ["disable", "enable", "enabled", "is_enabled"]
 
 _lock = threading.RLock()
 _originals = []  # (holder, name, function) while the adapter is on
-# Methods that ask whether it is on. They stay: of a class that changes a thousand times, Python 3.13
-# calls a method that is no longer there.
+# Methods that ask whether it is on. They stay: of a class that changes a thousand times, Python
+# 3.13 calls a method that is no longer there.
 _methods = set()
 _for_good = False  # whether enable() put it there
 _blocks = 0  # of enabled(), under way
