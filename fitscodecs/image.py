@@ -163,6 +163,8 @@ class TiledImage:
         """The `TileTable`, one row per tile, all rows read."""
         with self._named():
             self._feed(None)
+        # Where the file is mapped and becomes shorter, rows left in it would end the process.
+        self._table.keep()
         return self._table
 
     def __len__(self):

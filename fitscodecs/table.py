@@ -106,6 +106,12 @@ class TileTable:
                 self._rows[first:last] = rows
                 self._known[first:last] = True
 
+    def keep(self):
+        """Take the rows out of the memory that they were fed from, which may go away."""
+        with self._lock:
+            if not self._rows.flags.owndata:
+                self._rows = self._rows.copy()
+
     # ------------------------------------------------------------------ rows
 
     def _all(self):

@@ -266,6 +266,11 @@ UNUSUAL = {
     "no ZBITPIX": TABLE + without(IMAGE, "ZBITPIX"),
     "no ZNAXIS2": TABLE + without(IMAGE, "ZNAXIS2"),
     "no TFIELDS": without(TABLE, "TFIELDS") + IMAGE,
+    "text TFIELDS": without(TABLE, "TFIELDS")
+    + [card("TFIELDS", "1"), *IMAGE, raw_card("BLANK", "-999")],
+    "undefined TFIELDS": without(TABLE, "TFIELDS")
+    + [raw_card("TFIELDS", "")]
+    + [line.replace("  16", " -32") for line in IMAGE],
     "no TTYPE1": without(TABLE, "TTYPE1") + IMAGE,
     "no NAXIS2": without(TABLE, "NAXIS2") + IMAGE + REST,
     "NAXIS3": [*TABLE, raw_card("NAXIS3", "5"), *IMAGE, *REST],

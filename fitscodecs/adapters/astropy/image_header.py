@@ -215,6 +215,8 @@ def image_cards(table_header):
     of_image, of_table = sort_cards(table_header)
     if value_and_comment(of_table["NAXIS"])[0] != 2 or not {"NAXIS1", "NAXIS2"} <= of_table.keys():
         raise Unusual("a table that is none")
+    if "TFIELDS" in of_table and type(value_and_comment(of_table["TFIELDS"])[0]) is not int:
+        raise Unusual("a number of columns that astropy cannot count to")
     names = {name for name, _ in of_image}
     if "BLOCKED" in names and "ZBLOCKED" in of_table:
         raise Unusual("BLOCKED twice")
