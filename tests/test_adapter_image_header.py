@@ -266,8 +266,12 @@ UNUSUAL = {
     "no ZBITPIX": TABLE + without(IMAGE, "ZBITPIX"),
     "no ZNAXIS2": TABLE + without(IMAGE, "ZNAXIS2"),
     "no TFIELDS": without(TABLE, "TFIELDS") + IMAGE,
-    "text TFIELDS": without(TABLE, "TFIELDS")
-    + [card("TFIELDS", "1"), *IMAGE, raw_card("BLANK", "-999")],
+    "text TFIELDS": [
+        *without(TABLE, "TFIELDS"),
+        card("TFIELDS", "1"),
+        *IMAGE,
+        raw_card("BLANK", "-999"),
+    ],
     "undefined TFIELDS": without(TABLE, "TFIELDS")
     + [raw_card("TFIELDS", "")]
     + [line.replace("  16", " -32") for line in IMAGE],
