@@ -58,7 +58,7 @@ class TileTable:
         self.structure = structure
         self._rows = np.empty((0, structure.row_nbytes), np.uint8)
         self._known = None  # which rows were fed; None before the first
-        self._all_known = False
+        self.is_known = False  # whether every row was fed
         self._lock = threading.Lock()
 
     def __len__(self):
@@ -68,11 +68,6 @@ class TileTable:
         return f"<{type(self).__name__} of {len(self)} tiles>"
 
     # ------------------------------------------------------------------ bytes
-
-    @property
-    def is_known(self):
-        """Whether every row has been fed."""
-        return self._all_known
 
     def row_ranges(self, tiles=None):
         """Ranges ``(start, stop)`` of rows that are needed to describe tiles, and not fed yet."""
@@ -99,12 +94,12 @@ class TileTable:
         with self._lock:
             if first == 0 and last == nrows:
                 self._rows, self._known = rows, np.ones(nrows, bool)
-                self._all_known = True
             elif self._known is None:
                 self._rows, self._known = np.empty((nrows, width), np.uint8), np.zeros(nrows, bool)
             if not self._known[first:last].all():
                 self._rows[first:last] = rows
                 self._known[first:last] = True
+            self.is_known = bool(self._known.all())
 
     def keep(self):
         """Take the rows out of the memory that they were fed from, which may go away."""
@@ -162,7 +157,7 @@ class TileTable:
         """
         tiles = self._all() if tiles is None else np.asarray(tiles, np.int64)
         rows = as_slice(tiles, len(self))
-        fed = self._all_known or (self._known is not None and self._known[rows].all())
+        fed = self.is_known or (self._known is not None and self._known[rows].all())
         if len(tiles) and not fed:
             raise HeaderError("table ends before its last row")
         column, count, offset, element = self._sources(rows, len(tiles))

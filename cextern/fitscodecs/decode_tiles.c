@@ -3,10 +3,11 @@
  * Decoding of many tiles in one call, each straight to its place in the image.
  *
  * A tile of the image's own type is decoded where it belongs if its pixels lie together there, or
- * its rows do and the codec can leave room between them.  Any other is decoded into scratch memory,
- * and from there its wanted rows go to the image, converted on the way: one by one, if the codec
- * tells when they are complete, and else in the end.  Codecs that can work on several tiles at once
- * get as many as fit the cache.
+ * its rows do and the codec can leave room between them; so is one of a wider type, if the codec
+ * can decode to the image's and all pixels fit.  Any other is decoded into scratch memory, and from
+ * there its wanted rows go to the image, converted on the way: one by one, if the codec tells when
+ * they are complete, and else in the end.  Codecs that can work on several tiles at once get as
+ * many as fit the cache.
  *
  * What gzip members hold is inflated into scratch memory first.
  */
